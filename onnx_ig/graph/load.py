@@ -1,0 +1,85 @@
+"""Reading a model: a path, an onnx.ModelProto, an onnx_ir.Model or a graphsurgeon Graph become an onnx_ir.Model."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+
+from onnx_ig.errors import ModelError
+
+if TYPE_CHECKING:
+    import onnx_graphsurgeon
+
+__all__ = ["ModelLike", "load"]
+
+ModelLike: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | ir.Model | onnx_graphsurgeon.Graph"
+
+
+def load(model: ModelLike) -> ir.Model:
+    """An onnx_ir.Model that the caller may change; weights in external files stay memory-mapped.
+
+    Raises ModelError where there is no such file, or it holds no ONNX model.
+    """
+    if isinstance(model, ir.Model):
+        return model.clone()
+    if isinstance(model, onnx.ModelProto):
+        return _from_proto(model, "the ModelProto given")
+    if isinstance(model, str | os.PathLike):
+        return _from_file(Path(model))
+    if _is_graphsurgeon(model):
+        import onnx_graphsurgeon
+
+        return _from_proto(onnx_graphsurgeon.export_onnx(model), "the graphsurgeon Graph given")
+    raise ModelError(
+        f"a model is a path, an onnx.ModelProto, an onnx_ir.Model or an onnx_graphsurgeon.Graph, not {type(model).__name__}"
+    )
+
+
+def _from_file(path: Path) -> ir.Model:
+    if path.is_dir():
+        raise ModelError(f"{path} is a folder; give the .onnx file in it")
+    if not path.exists():
+        raise ModelError(f"there is no file {path}")
+    try:
+        proto = onnx.load(path, load_external_data=False)
+    except (DecodeError, ValueError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path} is not an ONNX model: {error}") from error
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error}") from error
+    return _from_proto(proto, str(path), base_dir=path.resolve().parent)
+
+
+def _from_proto(proto: onnx.ModelProto, origin: str, base_dir: Path | None = None) -> ir.Model:
+    if not proto.HasField("graph") or not (proto.graph.node or proto.graph.output):
+        raise ModelError(f"{origin} is not an ONNX model: it holds no graph")
+    try:
+        model = ir.from_proto(proto)
+        if base_dir is not None:
+            for graph in model.graphs():
+                ir.external_data.set_base_dir(graph, base_dir)
+            _check_external(model, origin)
+    except ModelError:
+        raise
+    except Exception as error:  # onnx_ir raises many kinds for malformed protos; all mean the same to the user
+        raise ModelError(f"{origin} is not a valid ONNX model: {error}") from error
+    return model
+
+
+def _check_external(model: ir.Model, origin: str) -> None:
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            tensor = value.const_value
+            if isinstance(tensor, ir.ExternalTensor) and not Path(tensor.path).exists():
+                raise ModelError(
+                    f"{origin} keeps the weight {value.name!r} in {tensor.path}, which is missing; "
+                    "keep the data file beside the model"
+                )
+
+
+def _is_graphsurgeon(model: Any) -> bool:
+    return type(model).__module__.partition(".")[0] == "onnx_graphsurgeon"

@@ -1,0 +1,136 @@
+"""Where attributions start and end: which inputs of a model are attributed, which are held as fed, and its output."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnx_ig.errors import OptionError
+from onnx_ig.graph.emit import is_float
+
+__all__ = [
+    "Source",
+    "classify",
+    "default_sources",
+    "float_value",
+    "graph_values",
+    "named",
+    "only_float_output",
+]
+
+_HELD_NAMES = re.compile(
+    r"mask|(^|_)len(gths?)?($|_)|length|token_type|segment_id|position_id|(^|_)pos(itions?)?($|_)|(^|_)state"
+    r"|^h_?0|^c_?0|initial_[hc]|past_|cache|^sr$|sample_rate",
+    re.IGNORECASE,
+)
+_STATE_OPERANDS = {"LSTM": (5, 6), "GRU": (5,), "RNN": (5,)}
+_LENGTH_OPERANDS = {"LSTM": (4,), "GRU": (4,), "RNN": (4,)}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One graph input and what is done with it.
+
+    `kind` is "float" (attributed itself), "tokens" (attributed through `values`, the outputs of the embedding lookups
+    that it feeds) or "held" (fed as it is, `reason` says why).
+    """
+
+    name: str
+    kind: str
+    values: tuple[ir.Value, ...] = ()
+    reason: str = ""
+
+
+def named(names: str | Sequence[str] | None) -> list[str]:
+    """One name or several as a list; empty for None."""
+    return [names] if isinstance(names, str) else list(names or ())
+
+
+def graph_values(graph: ir.Graph) -> dict[str, ir.Value]:
+    """Every value of the main graph by name: inputs, initializers, node outputs."""
+    values = [*graph.inputs, *graph.initializers.values(), *(v for n in graph for v in n.outputs)]
+    return {v.name: v for v in values if v.name}
+
+
+def float_value(values: dict[str, ir.Value], name: str, argument: str) -> ir.Value:
+    """The value `name`; raises OptionError where there is none or it is not a float tensor."""
+    if name not in values:
+        known = ", ".join(repr(n) for n, v in values.items() if is_float(v.dtype) and not v.is_initializer())
+        if len(known) > 600:
+            known = known[:600] + " ..."
+        raise OptionError(f"{argument}: the model has no value {name!r}; its float values are {known}")
+    if not is_float(values[name].dtype):
+        dtype = values[name].dtype
+        raise OptionError(
+            f"{argument}: {name!r} holds {dtype.name if dtype else 'no tensors'}, and only floats have gradients"
+        )
+    return values[name]
+
+
+def only_float_output(graph: ir.Graph) -> str:
+    """Name of the only float output; raises OptionError where there are several or none."""
+    floats = [v.name or "" for v in graph.outputs if is_float(v.dtype)]
+    if len(floats) == 1:
+        return floats[0]
+    if not floats:
+        raise OptionError(
+            f"the model has no float output; its outputs are {', '.join(repr(v.name) for v in graph.outputs)}"
+        )
+    raise OptionError(f"the model has several float outputs, name one: {', '.join(map(repr, floats))}")
+
+
+def classify(graph: ir.Graph) -> list[Source]:
+    """What is done with each graph input by default, in order.
+
+    Attributed: float inputs, and integer inputs that index a float table (an embedding). Held: what is recognised as a
+    mask, length, position, segment or recurrent state by its name or its use, and every other integer or boolean input.
+    """
+    return [_classify(value) for value in graph.inputs]
+
+
+def _classify(value: ir.Value) -> Source:
+    name = value.name or ""
+    for node, index in value.uses():
+        if index in _STATE_OPERANDS.get(node.op_type, ()):
+            return Source(name, "held", reason=f"it is the initial state of {node.op_type} {node.name!r}")
+        if index in _LENGTH_OPERANDS.get(node.op_type, ()):
+            return Source(name, "held", reason=f"it is the sequence length of {node.op_type} {node.name!r}")
+    if _HELD_NAMES.search(name):
+        return Source(name, "held", reason="its name says mask, length, position, segment or state")
+    if is_float(value.dtype):
+        return Source(name, "float", (value,))
+    lookups = _embeddings(value)
+    if lookups:
+        return Source(name, "tokens", lookups)
+    return Source(name, "held", reason=f"its type is {value.dtype.name if value.dtype else 'not a tensor'}")
+
+
+def _embeddings(ids: ir.Value) -> tuple[ir.Value, ...]:
+    """Outputs of the Gathers that look `ids` up in a float table, through casts and reshapes of the ids."""
+    found: list[ir.Value] = []
+    frontier, seen = [ids], {ids}
+    while frontier:
+        value = frontier.pop()
+        for node, index in value.uses():
+            if node.op_type == "Gather" and index == 1:
+                table = node.inputs[0]
+                if table is not None and is_float(table.dtype) and table.is_initializer():
+                    found.append(node.outputs[0])
+            elif node.op_type in ("Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Expand"):
+                output = node.outputs[0]
+                if index == 0 and output not in seen and not is_float(output.dtype):
+                    seen.add(output)
+                    frontier.append(output)
+    return tuple(found)
+
+
+def default_sources(graph: ir.Graph) -> list[str]:
+    """Names of the float values attributed by default; raises OptionError where there is none."""
+    names = [v.name or "" for s in classify(graph) if s.kind != "held" for v in s.values]
+    if not names:
+        inputs = "; ".join(f"{s.name!r} is held: {s.reason}" for s in classify(graph)) or "it has no inputs"
+        raise OptionError(f"nothing to attribute by default ({inputs}); name a float value with wrt= or inputs=")
+    return names

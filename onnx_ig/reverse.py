@@ -1,0 +1,189 @@
+"""The one reverse walk: from cotangents of some values to cotangents of others.
+
+Reverse-mode differentiation in the sense of Griewank & Walther, "Evaluating Derivatives", chapter 3: the nodes between
+`wrt` and `of` are visited backwards, each rule turns the cotangents of a node's outputs into contributions to those of
+its operands, and contributions to one value are summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from onnx_ig.errors import BlockedNode, UnsupportedOperatorError
+from onnx_ig.graph.emit import Emitter, is_float
+from onnx_ig.rules import Context, Refusal, Rule, RuleSet
+from onnx_ig.rules.lowering import Lowering
+
+__all__ = ["Walk", "captured_values", "path_nodes", "reverse"]
+
+
+@dataclass
+class Walk:
+    """What a reverse walk found.
+
+    `cotangents` one value for each of `wrt`, None where no path leads from it to `of` but through declared zeros.
+    `zeros` the nodes with a declared zero derivative that end a path.
+    """
+
+    cotangents: list[ir.Value | None]
+    zeros: list[ir.Node] = field(default_factory=list)
+
+
+def captured_values(node: ir.Node) -> tuple[ir.Value, ...]:
+    """Values of outer scopes that the subgraphs of `node` read, in order of first use, each once."""
+    found: dict[ir.Value, None] = {}
+
+    def visit(graph: ir.Graph, inner: set[ir.Value]) -> None:
+        inner = inner | set(graph.inputs) | set(graph.initializers.values())
+        for child in graph:
+            for value in child.inputs:
+                if value is not None and value not in inner:
+                    found.setdefault(value)
+            for sub in _subgraphs(child):
+                visit(sub, inner)
+            inner |= set(child.outputs)
+        for value in graph.outputs:
+            if value not in inner:
+                found.setdefault(value)
+
+    for graph in _subgraphs(node):
+        visit(graph, set())
+    return tuple(found)
+
+
+def path_nodes(
+    nodes: Iterable[ir.Node], of: Sequence[ir.Value], wrt: Sequence[ir.Value], rules: RuleSet
+) -> tuple[list[ir.Node], set[ir.Value], list[ir.Node]]:
+    """Nodes on a differentiable path from `wrt` to `of`.
+
+    Returns the nodes in graph order, the values that depend on `wrt` through floats and rules that are not declared
+    zero, and the nodes with a declared zero at which such a path ends although `of` needs what they give.
+    """
+    nodes = list(nodes)
+    active: set[ir.Value] = set(wrt)
+    ends: list[ir.Node] = []
+    reads: dict[ir.Node, tuple[ir.Value, ...]] = {}
+    for node in nodes:
+        operands = [v for v in node.inputs if v is not None]
+        if any(True for _ in _subgraphs(node)):
+            operands.extend(captured_values(node))
+        reads[node] = tuple(operands)
+        if active.isdisjoint(operands):
+            continue
+        rule = rules.find(node.domain, node.op_type)
+        if (rule is not None and rule.zero) or not any(_carries(v) for v in node.outputs):
+            ends.append(node)
+            continue
+        active.update(v for v in node.outputs if _carries(v))
+    needed: set[ir.Value] = set(of)
+    live: list[ir.Node] = []
+    for node in reversed(nodes):
+        if needed.isdisjoint(node.outputs):
+            continue
+        if not active.isdisjoint(node.outputs) and not active.isdisjoint(reads[node]):
+            if any(v in needed and v in active for v in node.outputs):
+                live.append(node)
+        needed.update(reads[node])
+    return live[::-1], active, [n for n in ends if not needed.isdisjoint(n.outputs)]
+
+
+def reverse(
+    nodes: Iterable[ir.Node],
+    of: Sequence[ir.Value],
+    cotangents: Sequence[ir.Value],
+    wrt: Sequence[ir.Value],
+    *,
+    op: Emitter,
+    rules: RuleSet,
+    lowering: Lowering,
+    reference: Callable[[ir.Value], ir.Value] | None = None,
+) -> Walk:
+    """Emit the vector-Jacobian products from `cotangents` of `of` back to `wrt`.
+
+    `nodes`       the forward nodes in topological order; they may belong to another graph than `op` emits into only
+                  where that graph's values are visible there.
+    `cotangents`  one value for each of `of`, of its shape and type.
+    `reference`   maps a forward value to the same value on the reference, for rule sets that compare the two.
+
+    Raises UnsupportedOperatorError with every blocking node of the walk.
+    """
+    live, active, zeros = path_nodes(nodes, of, wrt, rules)
+    sums: dict[ir.Value, ir.Value] = {}
+    blocked: list[BlockedNode] = []
+
+    def add(value: ir.Value, contribution: ir.Value) -> None:
+        total = contribution if value not in sums else op.Add(sums[value], contribution)
+        if value.shape is not None and total.shape is None and not total.is_graph_input():
+            total.shape = value.shape.copy()  # layouts survive in the runtime where batch dimensions are named
+        sums[value] = total
+
+    for value, cotangent in zip(of, cotangents, strict=True):
+        add(value, cotangent)
+    for node in reversed(live):
+        rule = rules.find(node.domain, node.op_type)
+        if rule is None:
+            blocked.append(_blocked(node, Refusal("onnx_ig has no derivative for it", _remedy(node))))
+            continue
+        given = [sums.get(v) if v in active else None for v in node.outputs]
+        if all(g is None for g in given) and not blocked:
+            continue
+        operands = [*node.inputs, *captured_values(node)]
+        wanted = [v is not None and v in active for v in operands]
+        c = Context(node, op, lowering, wanted, reference)
+        try:
+            contributions = _apply(rule, c, given)
+        except Refusal as refusal:
+            blocked.append(_blocked(node, refusal))
+            continue
+        for operand, wants, contribution in zip(operands, wanted, contributions, strict=True):
+            if operand is None or not wants or contribution is None:
+                continue
+            if rule.broadcasts:
+                contribution = c.sum_to(contribution, c.output.shape, operand)
+            add(operand, contribution)
+    if blocked:
+        raise UnsupportedOperatorError(blocked[::-1])
+    return Walk([sums.get(v) for v in wrt], zeros)
+
+
+def _apply(rule: Rule, c: Context, given: list[ir.Value | None]) -> Sequence[ir.Value | None]:
+    if all(g is None for g in given):  # behind a blocked node: look for further refusals with a stand-in cotangent
+        given = [v if is_float(v.dtype) else None for v in c.outputs]
+    contributions = rule.function(c, *given)
+    if len(contributions) < len(c.wanted):
+        contributions = (*contributions, *(None,) * (len(c.wanted) - len(contributions)))
+    if len(contributions) != len(c.wanted):
+        raise AssertionError(f"the rule of {c.node.op_type} gave {len(contributions)} for {len(c.wanted)} operands")
+    for contribution in contributions:
+        if contribution is not None and not isinstance(contribution, ir.Value):
+            raise AssertionError(f"the rule of {c.node.op_type} gave {type(contribution).__name__}, not a value")
+    return contributions
+
+
+def _carries(value: ir.Value) -> bool:
+    """Whether a value can carry a cotangent: floats, sequences and optionals of floats, and what has no known type."""
+    return value.type is None or is_float(value.dtype) or value.dtype is None
+
+
+def _subgraphs(node: ir.Node) -> Iterable[ir.Graph]:
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            yield from attribute.as_graphs()
+
+
+def _blocked(node: ir.Node, refusal: Refusal) -> BlockedNode:
+    return BlockedNode(node.name or "", node.op_type, node.domain, refusal.reason, refusal.remedy)
+
+
+def _remedy(node: ir.Node) -> str:
+    if node.domain in ("", "ai.onnx"):
+        return "Attribute a value behind it (wrt=/inputs=) or an output before it (of=/output=)."
+    return (
+        "Export the model without runtime-specific fusions (ONNX Runtime: save at optimisation level BASIC or lower), "
+        "or choose values behind or before it."
+    )

@@ -1,0 +1,39 @@
+"""Calculus: the vector-Jacobian product of every operator, one file per operator family."""
+
+from __future__ import annotations
+
+from onnx_ig.errors import OptionError
+from onnx_ig.rules import elementwise
+from onnx_ig.rules.context import Context
+from onnx_ig.rules.lowering import LOWERINGS, Lowering
+from onnx_ig.rules.registry import GRADIENT, Refusal, Rule, RuleSet
+
+__all__ = [
+    "GRADIENT",
+    "LOWERINGS",
+    "RULE_SETS",
+    "Context",
+    "Lowering",
+    "Refusal",
+    "Rule",
+    "RuleSet",
+    "elementwise",
+    "lowering_named",
+    "rule_set_named",
+]
+
+RULE_SETS: dict[str, RuleSet] = {s.name: s for s in (GRADIENT,)}
+
+
+def rule_set_named(name: str) -> RuleSet:
+    """Raises OptionError for a name that is not one of RULE_SETS."""
+    if name not in RULE_SETS:
+        raise OptionError(f"rules={name!r} is not known; choose from {', '.join(RULE_SETS)}")
+    return RULE_SETS[name]
+
+
+def lowering_named(runtime: str) -> Lowering:
+    """Raises OptionError for a name that is not one of LOWERINGS."""
+    if runtime not in LOWERINGS:
+        raise OptionError(f"runtime={runtime!r} is not known; choose from {', '.join(LOWERINGS)}")
+    return LOWERINGS[runtime]

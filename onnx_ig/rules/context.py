@@ -1,0 +1,124 @@
+"""What a rule sees of the node it differentiates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_ig.graph.emit import Emitter, is_float
+from onnx_ig.rules.broadcast import sum_to_shape
+from onnx_ig.rules.lowering import Lowering
+from onnx_ig.rules.registry import Refusal
+
+__all__ = ["Context"]
+
+
+class Context:
+    """One node, its operands, and an emitter to write its cotangents with.
+
+    `op`        emits operators (`c.op.Mul(gy, b)`).
+    `inputs`    operands, None where an optional one is left out; `outputs`, `output` (the first one).
+    `wanted`    which operands lie on the path (a rule may skip the others; what it returns for them is dropped).
+    `lowering`  the forms that suit the runtime.
+    """
+
+    def __init__(
+        self,
+        node: ir.Node,
+        op: Emitter,
+        lowering: Lowering,
+        wanted: Sequence[bool],
+        reference: Callable[[ir.Value], ir.Value] | None = None,
+    ):
+        self.node = node
+        self.op = op
+        self.lowering = lowering
+        self.wanted = tuple(wanted)
+        self.inputs: tuple[ir.Value | None, ...] = tuple(node.inputs)
+        self.outputs: tuple[ir.Value, ...] = tuple(node.outputs)
+        self._reference = reference
+
+    @property
+    def output(self) -> ir.Value:
+        return self.outputs[0]
+
+    def input(self, index: int) -> ir.Value | None:
+        """Operand `index`; None where it is left out or beyond the end."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def operand(self, index: int) -> ir.Value:
+        """Operand `index`, which the standard requires."""
+        value = self.input(index)
+        if value is None:
+            raise self.refuse(f"its required operand {index} is missing", "The model is not valid ONNX.")
+        return value
+
+    def wants(self, index: int) -> bool:
+        return index < len(self.wanted) and self.wanted[index]
+
+    def has_output(self, index: int) -> bool:
+        """Whether the optional output `index` exists and has a name or a use."""
+        return index < len(self.outputs) and bool(self.outputs[index].name)
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute as a Python value (ints and floats as tuples); `default` where the node has none."""
+        attribute = self.node.attributes.get(name)
+        if attribute is None or attribute.value is None:
+            return default
+        value = attribute.value
+        if attribute.type in (ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS):
+            return tuple(value)
+        return value
+
+    def rank(self, value: ir.Value) -> int | None:
+        """Number of axes; None where it is not known before run time."""
+        return None if value.shape is None else len(value.shape)
+
+    def static_shape(self, value: ir.Value) -> tuple[int, ...] | None:
+        """Dimensions where all are known numbers, else None."""
+        if value.shape is None or not all(isinstance(d, int) for d in value.shape):
+            return None
+        return tuple(int(d) for d in value.shape)  # type: ignore[arg-type]
+
+    def constant(self, value: ir.Value | None) -> np.ndarray | None:
+        """The array of an operand that the file fixes; None where it is computed or fed."""
+        if value is None or value.const_value is None or value.is_graph_input():
+            return None
+        return value.const_value.numpy()
+
+    def dtype(self, value: ir.Value) -> ir.DataType:
+        """Element type; refused where shape inference could not tell."""
+        if value.dtype is None:
+            raise self.refuse(
+                f"the type of {value.name!r} is not known", "Run onnx.shape_inference on the model and check its types."
+            )
+        return value.dtype
+
+    def is_float(self, value: ir.Value | None) -> bool:
+        return value is not None and is_float(value.dtype)
+
+    def sum_to(self, g: ir.Value, broadcast: Iterable[int | ir.SymbolicDim] | None, x: ir.Value) -> ir.Value:
+        """`g`, whose shape is `broadcast` as far as known, summed to the shape of `x`."""
+        return sum_to_shape(self.op, g, broadcast, x)
+
+    def zeros_like(self, value: ir.Value) -> ir.Value:
+        """Zeros of the shape and type of `value`, at any dynamic shape."""
+        zero = ir.tensor(np.zeros(1, self.dtype(value).numpy()))
+        return self.op.ConstantOfShape(self.op.Shape(value), value=zero)
+
+    def mask(self, condition: ir.Value, like: ir.Value) -> ir.Value:
+        """A boolean as 0 and 1 in the type of `like`."""
+        return self.op.Cast(condition, to=self.dtype(like).value)
+
+    def reference(self, value: ir.Value) -> ir.Value:
+        """The same value in the forward pass on the reference (rule sets with a twin only)."""
+        if self._reference is None:
+            raise self.refuse("its rule needs a reference forward pass, which this rule set has not")
+        return self._reference(value)
+
+    def refuse(self, reason: str, remedy: str = "") -> Refusal:
+        """`raise c.refuse(reason, remedy)`: full sentences without the final dot in `reason`."""
+        return Refusal(reason, remedy)

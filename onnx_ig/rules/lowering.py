@@ -1,0 +1,37 @@
+"""Which form of a backward each runtime gets: the one place where forms are chosen.
+
+A rule states the mathematics and asks `c.lowering` for the form; a form that turns out faster or a runtime that lacks an
+operator changes this table and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+__all__ = ["LOWERINGS", "Lowering"]
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """Forms by family; the alternatives are named where the rule is.
+
+    `conv_stride1`  "flipped" Conv with flipped, transposed weights, or "transpose" ConvTranspose.
+    `relu_gate`     "mul" (gradient times the cast mask) or "where" (keeps an upstream inf or NaN behind a closed gate out).
+    `max_pool`      "indices" (MaxPool's second output and ScatterElements) or "windows" (scatter-free).
+    """
+
+    conv_stride1: str = "flipped"
+    relu_gate: str = "mul"
+    max_pool: str = "indices"
+
+
+_GENERIC = Lowering()
+
+LOWERINGS: dict[str, Lowering] = {
+    "generic": _GENERIC,
+    "cpu": _GENERIC,
+    "cuda": _GENERIC,
+    "tensorrt": replace(_GENERIC, max_pool="windows"),
+    "openvino": _GENERIC,
+    "web": _GENERIC,
+}

@@ -1,0 +1,92 @@
+"""Where rules are kept and looked up: by rule set, domain and operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+
+if TYPE_CHECKING:
+    from onnx_ig.rules.context import Context
+
+__all__ = ["GRADIENT", "Refusal", "Rule", "RuleSet", "declare_zero", "gradient"]
+
+Contributions = Sequence[ir.Value | None]
+
+
+class Refusal(Exception):
+    """Raised inside a rule (`raise c.refuse(...)`): this node cannot be differentiated, why, and what to do.
+
+    The walker collects every refusal of a walk and reports all blocking nodes in one `UnsupportedOperatorError`.
+    """
+
+    def __init__(self, reason: str, remedy: str = ""):
+        super().__init__(reason)
+        self.reason = reason
+        self.remedy = remedy
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The vector-Jacobian product of one operator.
+
+    `function(c, *cotangents)` returns one contribution per operand, None where nothing flows. With `broadcasts` every
+    contribution has the shape of the first output and the walker sums it to the operand's shape. `zero` says that the
+    derivative is zero by mathematics (a comparison, Floor, Shape), which is a statement, not an omission.
+    """
+
+    function: Callable[..., Contributions]
+    broadcasts: bool = False
+    zero: bool = False
+    source: str = ""
+
+
+@dataclass
+class RuleSet:
+    """A table of rules; what it lacks is looked up in `parent`.
+
+    `compares` says that its rules ask the context for the reference forward pass (`c.reference`).
+    """
+
+    name: str
+    parent: RuleSet | None = None
+    compares: bool = False
+    table: dict[tuple[str, str], Rule] = field(default_factory=dict)
+
+    def rule(self, *operators: str, domain: str = "", broadcasts: bool = False) -> Callable[[Any], Any]:
+        """Decorator: registers a function as the rule of each operator named."""
+
+        def register(function: Callable[..., Contributions]) -> Callable[..., Contributions]:
+            for operator in operators:
+                self._add((domain, operator), Rule(function, broadcasts=broadcasts, source=function.__doc__ or ""))
+            return function
+
+        return register
+
+    def zero(self, *operators: str, domain: str = "") -> None:
+        """Declares the derivative of each operator to be zero everywhere it exists."""
+        for operator in operators:
+            self._add((domain, operator), Rule(_nothing, zero=True))
+
+    def find(self, domain: str, operator: str) -> Rule | None:
+        """The rule of an operator, here or in the parents; None where there is none."""
+        key = ("" if domain == "ai.onnx" else domain, operator)
+        if key in self.table:
+            return self.table[key]
+        return self.parent.find(domain, operator) if self.parent else None
+
+    def _add(self, key: tuple[str, str], rule: Rule) -> None:
+        if key in self.table:
+            raise ValueError(f"rule set {self.name!r} has two rules for {key}")
+        self.table[key] = rule
+
+
+def _nothing(c: Context, *cotangents: ir.Value | None) -> Contributions:
+    return (None,) * len(c.inputs)
+
+
+GRADIENT = RuleSet("gradient")
+gradient = GRADIENT.rule
+declare_zero = GRADIENT.zero

@@ -126,15 +126,23 @@ class Emitter:
             operands,
             ir.convenience.convert_attributes(given),
             num_outputs=outputs,
-            name=self.names.numbered(f"ig_{op_type}"),
+            name=self.node_name(op_type),
         )
         for index, output in enumerate(node.outputs):
             output.name = self.names.numbered("ig")
             dtype = self._output_type(op_type, given, signature, index, bound)
             if dtype is not None:
                 output.dtype = dtype
-        self.graph.append(node)
+        self.place(node)
         return node.outputs[0] if outputs == 1 else tuple(node.outputs)
+
+    def place(self, node: ir.Node) -> None:
+        """Where new nodes go: the end of the graph."""
+        self.graph.append(node)
+
+    def node_name(self, op_type: str) -> str:
+        """The name of a new node."""
+        return self.names.numbered(f"ig_{op_type}")
 
     def constant(self, array: np.ndarray | ir.TensorProtocol, stem: str = "ig_const") -> ir.Value:
         """A shared initializer of the emitter's graph."""

@@ -14,10 +14,11 @@ import onnx_ir as ir
 
 from onnx_ig.errors import BlockedNode, UnsupportedOperatorError
 from onnx_ig.graph.emit import Emitter, is_float
+from onnx_ig.graph.subgraphs import ORIGIN, captured_values, subgraphs
 from onnx_ig.rules import Context, Refusal, Rule, RuleSet
 from onnx_ig.rules.lowering import Lowering
 
-__all__ = ["Walk", "captured_values", "path_nodes", "reverse"]
+__all__ = ["ORIGIN", "Walk", "path_nodes", "reverse"]
 
 
 @dataclass
@@ -30,28 +31,6 @@ class Walk:
 
     cotangents: list[ir.Value | None]
     zeros: list[ir.Node] = field(default_factory=list)
-
-
-def captured_values(node: ir.Node) -> tuple[ir.Value, ...]:
-    """Values of outer scopes that the subgraphs of `node` read, in order of first use, each once."""
-    found: dict[ir.Value, None] = {}
-
-    def visit(graph: ir.Graph, inner: set[ir.Value]) -> None:
-        inner = inner | set(graph.inputs) | set(graph.initializers.values())
-        for child in graph:
-            for value in child.inputs:
-                if value is not None and value not in inner:
-                    found.setdefault(value)
-            for sub in _subgraphs(child):
-                visit(sub, inner)
-            inner |= set(child.outputs)
-        for value in graph.outputs:
-            if value not in inner:
-                found.setdefault(value)
-
-    for graph in _subgraphs(node):
-        visit(graph, set())
-    return tuple(found)
 
 
 def path_nodes(
@@ -68,7 +47,7 @@ def path_nodes(
     reads: dict[ir.Node, tuple[ir.Value, ...]] = {}
     for node in nodes:
         operands = [v for v in node.inputs if v is not None]
-        if any(True for _ in _subgraphs(node)):
+        if any(True for _ in subgraphs(node)):
             operands.extend(captured_values(node))
         reads[node] = tuple(operands)
         if active.isdisjoint(operands):
@@ -83,9 +62,8 @@ def path_nodes(
     for node in reversed(nodes):
         if needed.isdisjoint(node.outputs):
             continue
-        if not active.isdisjoint(node.outputs) and not active.isdisjoint(reads[node]):
-            if any(v in needed and v in active for v in node.outputs):
-                live.append(node)
+        if not active.isdisjoint(reads[node]) and any(v in needed and v in active for v in node.outputs):
+            live.append(node)
         needed.update(reads[node])
     return live[::-1], active, [n for n in ends if not needed.isdisjoint(n.outputs)]
 
@@ -132,11 +110,14 @@ def reverse(
             continue
         operands = [*node.inputs, *captured_values(node)]
         wanted = [v is not None and v in active for v in operands]
-        c = Context(node, op, lowering, wanted, reference)
+        c = Context(node, op, lowering, wanted, reference, _Inner(rules, lowering, zeros))
         try:
             contributions = _apply(rule, c, given)
         except Refusal as refusal:
             blocked.append(_blocked(node, refusal))
+            continue
+        except UnsupportedOperatorError as inner:
+            blocked.extend(reversed(inner.nodes))
             continue
         for operand, wants, contribution in zip(operands, wanted, contributions, strict=True):
             if operand is None or not wants or contribution is None:
@@ -147,6 +128,32 @@ def reverse(
     if blocked:
         raise UnsupportedOperatorError(blocked[::-1])
     return Walk([sums.get(v) for v in wrt], zeros)
+
+
+@dataclass
+class _Inner:
+    """The walk as rules of operators with subgraphs use it (`onnx_ig.rules.context.Walker`)."""
+
+    rules: RuleSet
+    lowering: Lowering
+    zeros: list[ir.Node]
+
+    def differentiate(
+        self,
+        nodes: Sequence[ir.Node],
+        of: Sequence[ir.Value],
+        cotangents: Sequence[ir.Value],
+        wrt: Sequence[ir.Value],
+        op: Emitter,
+    ) -> list[ir.Value | None]:
+        walk = reverse(nodes, of, cotangents, wrt, op=op, rules=self.rules, lowering=self.lowering)
+        self.zeros.extend(walk.zeros)
+        return walk.cotangents
+
+    def on_path(self, nodes: Sequence[ir.Node], of: Sequence[ir.Value], wrt: Sequence[ir.Value]) -> set[ir.Value]:
+        live, active, _ = path_nodes(nodes, of, wrt, self.rules)
+        read = {v for node in live for v in (*node.inputs, *captured_values(node)) if v is not None}
+        return active & (read | set(of))
 
 
 def _apply(rule: Rule, c: Context, given: list[ir.Value | None]) -> Sequence[ir.Value | None]:
@@ -168,16 +175,10 @@ def _carries(value: ir.Value) -> bool:
     return value.type is None or is_float(value.dtype) or value.dtype is None
 
 
-def _subgraphs(node: ir.Node) -> Iterable[ir.Graph]:
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            yield from attribute.as_graphs()
-
-
 def _blocked(node: ir.Node, refusal: Refusal) -> BlockedNode:
-    return BlockedNode(node.name or "", node.op_type, node.domain, refusal.reason, refusal.remedy)
+    return BlockedNode(
+        node.meta.get(ORIGIN, node.name) or "", node.op_type, node.domain, refusal.reason, refusal.remedy
+    )
 
 
 def _remedy(node: ir.Node) -> str:

@@ -7,20 +7,22 @@ from collections.abc import Iterable, Mapping
 import onnx_ir as ir
 
 from onnx_ig.graph.emit import Emitter
-from onnx_ig.reverse import captured_values
+from onnx_ig.graph.subgraphs import captured_values, copy_node, subgraphs
 
-__all__ = ["Twin", "copy_node"]
+__all__ = ["Twin"]
 
 
 class Twin:
     """Copies of `nodes` in which the values of `replaced` are replaced, made on demand.
 
     `value(v)` is `v` of the second pass: `v` itself where it does not depend on a replaced value. Weights are shared.
+    `nodes` are the copies made so far, in topological order.
     """
 
     def __init__(self, nodes: Iterable[ir.Node], replaced: Mapping[ir.Value, ir.Value], op: Emitter):
         self._map = dict(replaced)
         self._op = op
+        self.nodes: list[ir.Node] = []
         self._pending: dict[ir.Value, ir.Node] = {}
         depends = set(replaced)
         for node in nodes:
@@ -47,64 +49,23 @@ class Twin:
             if waiting:
                 stack.extend(waiting)
                 continue
-            for original, copy in zip(node.outputs, copy_node(node, self._map, self._op).outputs, strict=True):
+            copied = copy_node(node, self._map, self._op)
+            _forget_symbols(copied)
+            self.nodes.append(copied)
+            for original, copy in zip(node.outputs, copied.outputs, strict=True):
                 self._map.setdefault(original, copy)
             stack.pop()
         return self._map.get(value, value)
 
 
-def copy_node(node: ir.Node, values: Mapping[ir.Value, ir.Value], op: Emitter) -> ir.Node:
-    """Append a copy of `node` with its operands (and what its subgraphs capture) replaced; all names are new."""
-    copy = _copy(node, dict(values), op)
-    op.graph.append(copy)
-    return copy
-
-
-def _copy(node: ir.Node, values: dict[ir.Value, ir.Value], op: Emitter) -> ir.Node:
-    attributes = []
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            attributes.append(ir.AttrGraph(attribute.name, _copy_graph(attribute.as_graph(), values, op)))
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            graphs = [_copy_graph(g, values, op) for g in attribute.as_graphs()]
-            attributes.append(ir.AttrGraphs(attribute.name, graphs))
-        else:
-            attributes.append(attribute)
-    copy = ir.Node(
-        node.domain,
-        node.op_type,
-        [v if v is None else values.get(v, v) for v in node.inputs],
-        attributes,
-        overload=node.overload,
-        num_outputs=len(node.outputs),
-        name=op.names.numbered(node.name or f"ig_{node.op_type}"),
-    )
-    for original, output in zip(node.outputs, copy.outputs, strict=True):
-        _describe(output, original, op)
-    return copy
-
-
-def _copy_graph(graph: ir.Graph, outer: Mapping[ir.Value, ir.Value], op: Emitter) -> ir.Graph:
-    values = dict(outer)
-    for value in (*graph.inputs, *graph.initializers.values()):
-        copy = ir.Value(const_value=value.const_value)
-        _describe(copy, value, op)
-        values[value] = copy
-    nodes = []
-    for node in graph:
-        copied = _copy(node, values, op)
-        values.update(zip(node.outputs, copied.outputs, strict=True))
-        nodes.append(copied)
-    return ir.Graph(
-        [values[v] for v in graph.inputs],
-        [values.get(v, v) for v in graph.outputs],
-        nodes=nodes,
-        initializers=[values[v] for v in graph.initializers.values()],
-        name=op.names.numbered(graph.name or "ig_graph"),
-    )
-
-
-def _describe(copy: ir.Value, original: ir.Value, op: Emitter) -> None:
-    copy.name = op.names.numbered(original.name) if original.name else ""
-    copy.type = original.type
-    copy.shape = None if original.shape is None else original.shape.copy()
+def _forget_symbols(node: ir.Node) -> None:
+    """Leave shapes with symbols to inference: the second pass may run on another number of rows."""
+    for value in node.outputs:
+        if value.shape is not None and not value.shape.is_static():
+            value.shape = None
+    for graph in subgraphs(node):
+        for value in graph.inputs:
+            if value.shape is not None and not value.shape.is_static():
+                value.shape = None
+        for child in graph:
+            _forget_symbols(child)

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_ig.graph.emit import Emitter, is_float
+from onnx_ig.graph.subgraphs import captured_values
 from onnx_ig.rules.broadcast import sum_to_shape
 from onnx_ig.rules.lowering import Lowering
 from onnx_ig.rules.registry import Refusal
 
-__all__ = ["Context"]
+__all__ = ["Context", "Walker"]
+
+
+class Walker(Protocol):
+    """The reverse walk, for rules of operators that hold subgraphs."""
+
+    def differentiate(
+        self,
+        nodes: Sequence[ir.Node],
+        of: Sequence[ir.Value],
+        cotangents: Sequence[ir.Value],
+        wrt: Sequence[ir.Value],
+        op: Emitter,
+    ) -> list[ir.Value | None]: ...
+
+    def on_path(self, nodes: Sequence[ir.Node], of: Sequence[ir.Value], wrt: Sequence[ir.Value]) -> set[ir.Value]: ...
 
 
 class Context:
@@ -21,6 +37,7 @@ class Context:
 
     `op`        emits operators (`c.op.Mul(gy, b)`).
     `inputs`    operands, None where an optional one is left out; `outputs`, `output` (the first one).
+    `captured`  values of outer scopes that the node's subgraphs read; they count as operands after `inputs`.
     `wanted`    which operands lie on the path (a rule may skip the others; what it returns for them is dropped).
     `lowering`  the forms that suit the runtime.
     """
@@ -32,6 +49,7 @@ class Context:
         lowering: Lowering,
         wanted: Sequence[bool],
         reference: Callable[[ir.Value], ir.Value] | None = None,
+        walker: Walker | None = None,
     ):
         self.node = node
         self.op = op
@@ -39,7 +57,9 @@ class Context:
         self.wanted = tuple(wanted)
         self.inputs: tuple[ir.Value | None, ...] = tuple(node.inputs)
         self.outputs: tuple[ir.Value, ...] = tuple(node.outputs)
+        self.captured = captured_values(node)
         self._reference = reference
+        self._walker = walker
 
     @property
     def output(self) -> ir.Value:
@@ -104,6 +124,27 @@ class Context:
         """`g`, whose shape is `broadcast` as far as known, summed to the shape of `x`."""
         return sum_to_shape(self.op, g, broadcast, x)
 
+    def size(self, value: ir.Value, axis: int) -> list[int] | ir.Value:
+        """The length of one axis as a 1-element int64 operand: a constant where known, else read at run time.
+
+        `axis` may be negative; the rank need not be known.
+        """
+        if value.shape is not None and -len(value.shape) <= axis < len(value.shape):
+            dim = value.shape[axis]
+            if isinstance(dim, int):
+                return [dim]
+        return self.op.Shape(value, start=axis, end=axis + 1 if axis != -1 else None)
+
+    def reshape_like(self, g: ir.Value, value: ir.Value) -> ir.Value:
+        """`g`, which has as many elements as `value`, in the shape of `value`.
+
+        With at most one unknown dimension the shape is a constant; zero dimensions are taken literally.
+        """
+        dims = None if value.shape is None else [d if isinstance(d, int) else -1 for d in value.shape]
+        if dims is not None and 0 not in dims and dims.count(-1) <= 1:
+            return self.op.Reshape(g, dims)
+        return self.op.Reshape(g, self.op.Shape(value), allowzero=1)
+
     def zeros_like(self, value: ir.Value) -> ir.Value:
         """Zeros of the shape and type of `value`, at any dynamic shape."""
         zero = ir.tensor(np.zeros(1, self.dtype(value).numpy()))
@@ -118,6 +159,32 @@ class Context:
         if self._reference is None:
             raise self.refuse("its rule needs a reference forward pass, which this rule set has not")
         return self._reference(value)
+
+    def within(self, graph: ir.Graph) -> Context:
+        """The same node seen by an emitter into `graph`, a subgraph that the rule builds."""
+        return Context(self.node, self.op.scope(graph), self.lowering, self.wanted, self._reference, self._walker)
+
+    def differentiate(
+        self,
+        nodes: Sequence[ir.Node],
+        of: Sequence[ir.Value],
+        cotangents: Sequence[ir.Value],
+        wrt: Sequence[ir.Value],
+    ) -> list[ir.Value | None]:
+        """Emit the walk back through `nodes`, nodes of a subgraph in order, from `cotangents` of `of` to `wrt`.
+
+        Returns one cotangent for each of `wrt`, None where nothing flows. What blocks it is reported with the other
+        nodes of the outer walk.
+        """
+        if self._walker is None:
+            raise self.refuse("its subgraphs cannot be walked here")
+        return self._walker.differentiate(nodes, of, cotangents, wrt, self.op)
+
+    def on_path(self, nodes: Sequence[ir.Node], of: Sequence[ir.Value], wrt: Sequence[ir.Value]) -> set[ir.Value]:
+        """The values of `nodes` (and of `of`, `wrt`) on a differentiable path from `wrt` to `of`; emits nothing."""
+        if self._walker is None:
+            raise self.refuse("its subgraphs cannot be walked here")
+        return self._walker.on_path(nodes, of, wrt)
 
     def refuse(self, reason: str, remedy: str = "") -> Refusal:
         """`raise c.refuse(reason, remedy)`: full sentences without the final dot in `reason`."""

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from onnx_ig.errors import OptionError
-from onnx_ig.rules import elementwise
+from onnx_ig.rules import (
+    activations,
+    conditional,
+    convolution,
+    einsum,
+    elementwise,
+    identities,
+    indexing,
+    matmul,
+    selection,
+    shape,
+    slicing,
+)
 from onnx_ig.rules.context import Context
 from onnx_ig.rules.lowering import LOWERINGS, Lowering
 from onnx_ig.rules.registry import GRADIENT, Refusal, Rule, RuleSet
@@ -17,9 +29,19 @@ __all__ = [
     "Refusal",
     "Rule",
     "RuleSet",
+    "activations",
+    "conditional",
+    "convolution",
+    "einsum",
     "elementwise",
+    "identities",
+    "indexing",
     "lowering_named",
+    "matmul",
     "rule_set_named",
+    "selection",
+    "shape",
+    "slicing",
 ]
 
 RULE_SETS: dict[str, RuleSet] = {s.name: s for s in (GRADIENT,)}

@@ -1,0 +1,59 @@
+"""Operators that pick one of several values element by element: Where, Max, Min, Clip."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_ig.rules.context import Context
+from onnx_ig.rules.gates import gate
+from onnx_ig.rules.registry import gradient
+
+Values = tuple[ir.Value | None, ...]
+
+
+@gradient("Where", broadcasts=True)
+def where(c: Context, gy: ir.Value) -> Values:
+    """ga = gy where the condition holds, else 0; gb the other way round. Source: ONNX Where-16."""
+    condition = c.operand(0)
+    return (
+        None,
+        c.op.Where(condition, gy, 0.0) if c.wants(1) else None,
+        c.op.Where(condition, 0.0, gy) if c.wants(2) else None,
+    )
+
+
+@gradient("Max", "Min", broadcasts=True)
+def max_(c: Context, gy: ir.Value) -> Values:
+    """gx_i = gy*[x_i = y]/k, k the number of operands that attain y: ties split evenly. Source: ONNX Max-13, Min-13."""
+    if len(c.inputs) == 1:
+        return (gy,)
+    chosen = [c.mask(c.op.Equal(c.operand(i), c.output), gy) for i in range(len(c.inputs))]
+    count = chosen[0]
+    for other in chosen[1:]:
+        count = c.op.Add(count, other)
+    share = c.op.Div(gy, c.op.Max(count, 1.0))  # NaN equals nothing
+    return tuple(c.op.Mul(share, mask) if c.wants(i) else None for i, mask in enumerate(chosen))
+
+
+@gradient("Clip", broadcasts=True)
+def clip(c: Context, gy: ir.Value) -> Values:
+    """gx = gy where min < y < max, else 0; gmin = gy where y = min, gmax = gy where y = max. Source: ONNX Clip-13.
+
+    The bounds themselves count as clipped (ReLU6 as Clip agrees with Relu); PyTorch's clamp passes there. The gate is
+    read from the output, which the runtime keeps when it fuses Conv and Clip. Where min >= max everything is max.
+    """
+    y, low, high = c.output, c.input(1), c.input(2)
+    above = None if low is None else c.op.Greater(y, low)
+    below = None if high is None else c.op.Less(y, high)
+    if above is not None and below is not None:
+        inside = c.op.And(above, below)
+    else:
+        inside = above if above is not None else below
+    gx = (gy if inside is None else gate(c, gy, inside)) if c.wants(0) else None
+    glow = ghigh = None
+    if low is not None and c.wants(1):
+        clipped = c.op.LessOrEqual(y, low)
+        glow = gate(c, gy, clipped if below is None else c.op.And(clipped, below))
+    if high is not None and c.wants(2):
+        ghigh = gate(c, gy, c.op.GreaterOrEqual(y, high))
+    return (gx, glow, ghigh)[: len(c.inputs)]

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from onnx.reference.op_run import OpRun
 
+from tests.reference_functions import FUNCTIONS
+
 __all__ = ["OPERATORS"]
 
 
@@ -64,4 +66,4 @@ class ConvTranspose(OpRun):
         return (y if b is None else y + b.reshape(-1, *ones),)
 
 
-OPERATORS: list[type[OpRun]] = [ConvTranspose]
+OPERATORS: list[type[OpRun]] = [ConvTranspose, *FUNCTIONS]

@@ -18,6 +18,7 @@ from onnx_ir.passes.common import (
 )
 
 from onnx_ig.errors import ModelError
+from onnx_ig.graph.subgraphs import lift_weights
 from onnx_ig.graph.upgrade import upgrade
 
 __all__ = ["infer", "prepare"]
@@ -36,6 +37,7 @@ def prepare(model: ir.Model) -> ir.Model:
         TopologicalSortPass()(model)
         RemoveInitializersFromInputsPass()(model)
         LiftConstantsToInitializersPass(lift_all_constants=False, size_limit=0)(model)
+        lift_weights(model)
     except Exception as error:
         raise ModelError(f"the model cannot be prepared: {error}") from error
     model.ir_version = max(model.ir_version or 10, 10)

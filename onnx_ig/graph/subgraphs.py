@@ -61,7 +61,7 @@ def captured_values(node: ir.Node) -> tuple[ir.Value, ...]:
 def copy_node(node: ir.Node, values: Mapping[ir.Value, ir.Value], op: Emitter) -> ir.Node:
     """Append a copy of `node` with its operands (and what its subgraphs capture) replaced; all names are new."""
     copy = _copy(node, values, op)
-    op.graph.append(copy)
+    op.place(copy)
     return copy
 
 

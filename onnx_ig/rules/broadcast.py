@@ -52,4 +52,4 @@ def _sum_at_run_time(op: Emitter, g: ir.Value, x: ir.Value) -> ir.Value:
     missing = op.Sub(op.Shape(shape_g), op.Shape(shape_x))
     ones = op.Expand([1], missing)
     axes = op.Reshape(op.NonZero(op.Not(op.Equal(op.Concat(ones, shape_x, axis=0), shape_g))), [-1])
-    return op.Reshape(op.ReduceSum(g, axes, keepdims=1, noop_with_empty_axes=1), shape_x)
+    return op.Reshape(op.ReduceSum(g, axes, keepdims=1, noop_with_empty_axes=1), shape_x, allowzero=1)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.gradcheck import check
+
+rng = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("axis", [None, 1, -1])
+@pytest.mark.parametrize(
+    "indices",
+    [1, -1, [1], [-2], [0, 1], [1, 0, -1], [[0, 0], [1, -2]], [], [[1]]],
+    ids=str,
+)
+def test_gather(axis: int | None, indices: object) -> None:
+    operands = {"x": rng.standard_normal((2, 3, 2)), "indices": np.array(indices, np.int64)}
+    attributes = {} if axis is None else {"axis": axis}
+    check("Gather", operands, attributes)
+    check("Gather", operands, attributes, constants=["indices"])
+
+
+@pytest.mark.parametrize("axis", [0, 2, -2, -3])
+def test_gather_by_small_integers(axis: int) -> None:
+    operands = {"x": rng.standard_normal((2, 3, 2)), "indices": np.array([0, -1, 0], np.int32)}
+    check("Gather", operands, {"axis": axis})
+    check("Gather", operands, {"axis": axis}, constants=["indices"])
+
+
+def test_gather_of_one_and_of_nothing() -> None:
+    check("Gather", {"x": rng.standard_normal(1), "indices": np.array([0, 0, -1])})
+    check("Gather", {"x": rng.standard_normal((0, 3)), "indices": np.array([2, 0])}, {"axis": 1})
+    check("Gather", {"x": rng.standard_normal((0, 3)), "indices": np.array([2, 0])}, {"axis": 1}, constants=["indices"])
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_gather_elements(axis: int | None, rows: int) -> None:
+    indices = np.array([[0, -1, 1], [1, 1, -2]])[:rows]
+    attributes = {} if axis is None else {"axis": axis}
+    operands = {"x": rng.standard_normal((2, 3)), "indices": indices}
+    check("GatherElements", operands, attributes)
+    check("GatherElements", operands, attributes, constants=["indices"])
+
+
+@pytest.mark.parametrize(
+    ("batch", "shape", "indices"),
+    [
+        (0, (2, 3, 2), [[0], [1], [-1], [1]]),
+        (0, (2, 3, 2), [[0, 1], [1, -1], [1, 2]]),
+        (0, (2, 3, 2), [[[0, 1, 0], [-1, -1, -1]]]),
+        (0, (2, 3), [1, 2]),
+        (1, (2, 3, 2), [[1], [-1]]),
+        (1, (2, 3, 2), [[[1, 0], [1, 0]], [[0, 0], [-1, -1]]]),
+        (2, (2, 3, 2), [[[1], [0], [-1]], [[0], [0], [1]]]),
+        (1, (0, 3, 2), np.zeros((0, 2, 1), np.int64)),
+    ],
+)
+def test_gather_nd(batch: int, shape: tuple[int, ...], indices: object) -> None:
+    operands = {"x": rng.standard_normal(shape), "indices": np.array(indices)}
+    attributes = {"batch_dims": batch} if batch else {}
+    check("GatherND", operands, attributes)
+    check("GatherND", operands, attributes, constants=["indices"])
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+def test_one_hot(axis: int | None) -> None:
+    operands = {
+        "indices": np.array([[0, 2], [-1, 7]]),
+        "depth": np.array(3),
+        "values": np.array([0.3, 2.0]),
+    }
+    check("OneHot", operands, {} if axis is None else {"axis": axis}, constants=["depth"])
+    check("OneHot", operands, {} if axis is None else {"axis": axis}, shapes=["static", "unranked"])

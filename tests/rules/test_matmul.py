@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.gradcheck import check
+
+rng = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((3,), (3,)),
+        ((2, 3), (3, 4)),
+        ((3,), (3, 4)),
+        ((2, 3), (3,)),
+        ((3,), (2, 5, 3, 4)),
+        ((2, 5, 4, 3), (3,)),
+        ((2, 4, 3), (3, 5)),
+        ((4, 3), (2, 3, 5)),
+        ((2, 4, 3), (2, 3, 5)),
+        ((1, 4, 3), (2, 3, 5)),
+        ((5, 1, 4, 3), (2, 3, 1)),
+        ((1, 1), (1, 1)),
+        ((2, 0), (0, 3)),
+        ((0, 3), (3, 2)),
+        ((0, 2, 3), (3, 4)),
+        ((0, 2, 3), (1, 3, 4)),
+    ],
+)
+def test_matmul(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    check("MatMul", {"a": rng.standard_normal(a), "b": rng.standard_normal(b)})
+
+
+def test_matmul_with_stored_weights() -> None:
+    weight = rng.standard_normal((3, 4))
+    check("MatMul", {"a": rng.standard_normal((2, 5, 3)), "b": weight}, constants=["b"])
+    check("MatMul", {"a": weight, "b": rng.standard_normal((2, 4, 5))}, constants=["a"])
+
+
+@pytest.mark.parametrize("across_a", [0, 1])
+@pytest.mark.parametrize("across_b", [0, 1])
+@pytest.mark.parametrize("bias", [None, (), (1,), (4,), (2, 1), (1, 4), (2, 4)])
+def test_gemm(across_a: int, across_b: int, bias: tuple[int, ...] | None) -> None:
+    inputs: dict[str, Any] = {
+        "a": rng.standard_normal((3, 2) if across_a else (2, 3)),
+        "b": rng.standard_normal((4, 3) if across_b else (3, 4)),
+    }
+    if bias is not None:
+        inputs["c"] = rng.standard_normal(bias)
+    check("Gemm", inputs, {"transA": across_a, "transB": across_b, "alpha": 0.5, "beta": -1.5})
+
+
+def test_gemm_without_attributes() -> None:
+    check("Gemm", {"a": rng.standard_normal((2, 3)), "b": rng.standard_normal((3, 1)), "c": rng.standard_normal(1)})

@@ -37,4 +37,11 @@ class Mean(OpRun):
         return (np.asarray(sum(operands[1:], operands[0]) / operands[0].dtype.type(len(operands))),)
 
 
-FUNCTIONS: list[type[OpRun]] = [Erf, Gelu, Mean]
+class Softsign(OpRun):
+    """`onnx.reference` fails on tensors without axes."""
+
+    def _run(self, x: np.ndarray) -> tuple[np.ndarray]:
+        return (np.asarray(x / (1 + np.abs(x))),)
+
+
+FUNCTIONS: list[type[OpRun]] = [Erf, Gelu, Mean, Softsign]

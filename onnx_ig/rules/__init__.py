@@ -12,9 +12,11 @@ from onnx_ig.rules import (
     identities,
     indexing,
     matmul,
+    reductions,
     selection,
     shape,
     slicing,
+    softmax,
 )
 from onnx_ig.rules.context import Context
 from onnx_ig.rules.lowering import LOWERINGS, Lowering
@@ -38,10 +40,12 @@ __all__ = [
     "indexing",
     "lowering_named",
     "matmul",
+    "reductions",
     "rule_set_named",
     "selection",
     "shape",
     "slicing",
+    "softmax",
 ]
 
 RULE_SETS: dict[str, RuleSet] = {s.name: s for s in (GRADIENT,)}

@@ -18,7 +18,7 @@ def full() -> Metadata:
             method="integrated_gradients",
             inputs={
                 "x": AttributedInput("x_attribution_1"),
-                "ids": AttributedInput("ids_attribution", kind="token", batch_axis=1),
+                "ids": AttributedInput("ids_attribution", kind="tokens", batch_axis=1),
                 "s": AttributedInput("s_attribution", batch_axis=None),
             },
             output="logits",
@@ -53,7 +53,7 @@ def test_the_keys_of_the_contract() -> None:
     assert {"format", "version", "method", "inputs", "held", "output", "target", "baselines"} <= set(manifest)
     assert {"n_steps", "quadrature", "batchable", "reason"} <= set(manifest)
     assert manifest["format"] == FORMAT
-    assert manifest["inputs"]["ids"] == {"attribution": "ids_attribution", "kind": "token", "batch_axis": 1}
+    assert manifest["inputs"]["ids"] == {"attribution": "ids_attribution", "kind": "tokens", "batch_axis": 1}
     assert manifest["target"] == [3, 10, 20]
     image = json.loads(written["onnx_ig.preprocessing"])["x"]
     assert {"layout", "size", "resize", "crop", "scale", "mean", "std"} <= set(image)

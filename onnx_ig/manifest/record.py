@@ -15,15 +15,16 @@ FORMAT = 1
 """Format of `onnx_ig.manifest` that is written; this one and older ones are read."""
 
 Target: TypeAlias = str | int | tuple[int, ...]
-KINDS = ("float", "token")
+KINDS = ("float", "tokens", "value")
 
 
 @dataclass(frozen=True)
 class AttributedInput:
     """One attributed input of an augmented model.
 
-    `attribution`: the output that carries its attribution; `kind`: "float", or "token" for integer ids that feed an
-    embedding (attribution [N, T] for ids [N, T]); `batch_axis`: the axis of the samples, None where there is none.
+    `attribution`: the output that carries its attribution; `kind`: "float", "tokens" for integer ids that feed an
+    embedding (attribution [N, T] for ids [N, T]), or "value" for a value inside the model; `batch_axis`: the axis of
+    the samples, None where there is none.
     """
 
     attribution: str

@@ -83,6 +83,16 @@ class Context:
         """Whether the optional output `index` exists and has a name or a use."""
         return index < len(self.outputs) and bool(self.outputs[index].name)
 
+    def ask_output(self, index: int, dtype: ir.DataType) -> ir.Value:
+        """Optional output `index` of the node itself, added to the node where the model left it out."""
+        if not self.has_output(index):
+            if index >= len(self.node.outputs):
+                self.node.resize_outputs(index + 1)
+            self.node.outputs[index].name = self.op.names.numbered("ig")
+            self.node.outputs[index].dtype = dtype
+            self.outputs = tuple(self.node.outputs)
+        return self.outputs[index]
+
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute as a Python value (ints and floats as tuples); `default` where the node has none."""
         attribute = self.node.attributes.get(name)
@@ -147,8 +157,11 @@ class Context:
 
     def zeros_like(self, value: ir.Value) -> ir.Value:
         """Zeros of the shape and type of `value`, at any dynamic shape."""
-        zero = ir.tensor(np.zeros(1, self.dtype(value).numpy()))
-        return self.op.ConstantOfShape(self.op.Shape(value), value=zero)
+        return self.zeros(self.op.Shape(value), value)
+
+    def zeros(self, shape: ir.Value, like: ir.Value) -> ir.Value:
+        """Zeros of the type of `like`; `shape` is a 1-D int64 value."""
+        return self.op.ConstantOfShape(shape, value=ir.tensor(np.zeros(1, self.dtype(like).numpy())))
 
     def mask(self, condition: ir.Value, like: ir.Value) -> ir.Value:
         """A boolean as 0 and 1 in the type of `like`."""

@@ -31,7 +31,7 @@ def gather(c: Context, gy: ir.Value) -> Values:
         gdata = _by_inverse(c, gy, fixed % dim[0] if dim[0] else fixed, dim[0], axis)
         if gdata is not None:
             return gdata, None
-    return _scattered(c, gy, data, indices, axis), None
+    return scatter_along(c, gy, data, indices, axis), None
 
 
 def _by_inverse(c: Context, gy: ir.Value, indices: np.ndarray, length: int, axis: int) -> ir.Value | None:
@@ -45,7 +45,8 @@ def _by_inverse(c: Context, gy: ir.Value, indices: np.ndarray, length: int, axis
     return c.op.Gather(gy, inverse, axis=axis)
 
 
-def _scattered(c: Context, gy: ir.Value, data: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
+def scatter_along(c: Context, gy: ir.Value, data: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
+    """`gy` added up at `indices` along one axis of zeros in the shape of `data`; any rank, known or not."""
     op = c.op
     flat = from_front(c, op.Reshape(indices, [-1, 1]), c.size(data, axis), c.constant(indices))
     if axis == 0 and c.rank(indices) == 1:
@@ -57,8 +58,7 @@ def _scattered(c: Context, gy: ir.Value, data: ir.Value, indices: ir.Value, axis
         return op.ScatterND(c.zeros_like(data), flat, rows, reduction="add")
     before, after = op.ReduceProd(before, [0], keepdims=1), op.ReduceProd(after, [0], keepdims=1)
     rows = op.Transpose(op.Reshape(gy, op.Concat(before, count, after, axis=0), allowzero=1), perm=[1, 0, 2])
-    zero = ir.tensor(np.zeros(1, c.dtype(data).numpy()))
-    empty = op.ConstantOfShape(op.Concat(c.size(data, axis), before, after, axis=0), value=zero)
+    empty = c.zeros(op.Concat(c.size(data, axis), before, after, axis=0), data)
     summed = op.Transpose(op.ScatterND(empty, flat, rows, reduction="add"), perm=[1, 0, 2])
     return c.reshape_like(summed, data)
 
@@ -100,8 +100,7 @@ def gather_nd(c: Context, gy: ir.Value) -> Values:
     tuples = from_front(c, op.Reshape(indices, op.Concat(count, each, width, axis=0), allowzero=1), dims, fixed)
     place = op.Reshape(op.Range(0, op.Squeeze(count, [0]), 1), [-1, 1, 1])
     place = op.Expand(place, op.Concat(count, each, [1], axis=0))
-    zero = ir.tensor(np.zeros(1, c.dtype(data).numpy()))
-    empty = op.ConstantOfShape(op.Concat(count, op.Shape(data, start=batch), axis=0), value=zero)
+    empty = c.zeros(op.Concat(count, op.Shape(data, start=batch), axis=0), data)
     updates = op.Reshape(gy, op.Concat(count, each, tail, axis=0), allowzero=1)
     summed = op.ScatterND(empty, op.Concat(place, tuples, axis=2), updates, reduction="add")
     return op.Reshape(summed, shape, allowzero=1), None

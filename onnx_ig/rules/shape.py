@@ -96,6 +96,19 @@ def split(c: Context, *gys: ir.Value | None) -> Values:
     return (gx, *(None,) * (len(c.inputs) - 1))
 
 
+@gradient("Trilu")
+def trilu(c: Context, gy: ir.Value) -> Values:
+    """gx = the same triangle of gy. Source: ONNX Trilu-14."""
+    return (c.op.Trilu(gy, c.input(1), upper=c.attr("upper")), None)[: len(c.inputs)]
+
+
+@gradient("ReverseSequence")
+def reverse_sequence(c: Context, gy: ir.Value) -> Values:
+    """gx = gy reversed again. Source: ONNX ReverseSequence-10."""
+    axes = {name: c.attr(name) for name in ("batch_axis", "time_axis")}
+    return c.op.ReverseSequence(gy, c.operand(1), **axes), None
+
+
 @gradient("Range")
 def range_(c: Context, gy: ir.Value) -> Values:
     """y[i] = start + i*delta: gstart = sum(gy), gdelta = sum(gy*i); the count of elements is piecewise constant.

@@ -86,8 +86,7 @@ def _by_positions(c: Context, gy: ir.Value) -> ir.Value:
     count = op.Size(x)
     positions = op.Reshape(op.Range(0, count, 1), shape, allowzero=1)
     taken = op.Slice(positions, *c.inputs[1:])
-    zero = ir.tensor(np.zeros(1, c.dtype(x).numpy()))
-    flat = op.ConstantOfShape(op.Unsqueeze(count, [0]), value=zero)
+    flat = c.zeros(op.Unsqueeze(count, [0]), x)
     return op.Reshape(
         op.ScatterElements(flat, op.Reshape(taken, [-1]), op.Reshape(gy, [-1]), axis=0), shape, allowzero=1
     )

@@ -126,6 +126,23 @@ def test_range() -> None:
     check("Range", {**operands, "start": np.array(4.0), "delta": np.array(-0.7)}, wrt=["start", "delta"])
 
 
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("k", [None, 0, 1, -2, 9])
+def test_trilu(k: int | None, upper: int) -> None:
+    operands: dict[str, np.ndarray] = {"x": x(2, 3, 4)}
+    if k is not None:
+        operands["k"] = np.array(k)
+    check("Trilu", operands, {"upper": upper})
+    check("Trilu", operands, {"upper": upper}, constants=["k"], shapes=["static"])
+
+
+@pytest.mark.parametrize(("time", "batch"), [(None, None), (1, 0)])
+def test_reverse_sequence(time: int | None, batch: int | None) -> None:
+    attributes = {} if time is None else {"time_axis": time, "batch_axis": batch}
+    data = x(4, 3, 2) if time is None else x(3, 4)
+    check("ReverseSequence", {"x": data, "lengths": np.array([1, 4, 2])}, attributes)
+
+
 @pytest.mark.parametrize("op", ["Shape", "Size", "NonZero", "ArgMax", "ArgMin", "EyeLike"])
 def test_declared_zeros(op: str) -> None:
     model = node_model("Identity", {"x": x(2, 3)})

@@ -6,24 +6,22 @@ and a shape as far as inference can tell. The prepared model computes what the o
 
 from __future__ import annotations
 
-import logging
-
 import onnx_ir as ir
 from onnx_ir.passes.common import (
-    InlinePass,
     LiftConstantsToInitializersPass,
     RemoveInitializersFromInputsPass,
-    ShapeInferencePass,
     TopologicalSortPass,
 )
 
 from onnx_ig.errors import ModelError
+from onnx_ig.graph.inline import inline
+from onnx_ig.graph.names import make_unique
+from onnx_ig.graph.states import declare_states
 from onnx_ig.graph.subgraphs import lift_weights
+from onnx_ig.graph.types import infer
 from onnx_ig.graph.upgrade import upgrade
 
 __all__ = ["infer", "prepare"]
-
-_log = logging.getLogger(__name__)
 
 
 def prepare(model: ir.Model) -> ir.Model:
@@ -31,29 +29,18 @@ def prepare(model: ir.Model) -> ir.Model:
 
     Raises ModelError where its opset is not supported or a function cannot be inlined.
     """
-    upgrade(model)
+    inline(model)
     try:
-        InlinePass()(model)
         TopologicalSortPass()(model)
         RemoveInitializersFromInputsPass()(model)
-        LiftConstantsToInitializersPass(lift_all_constants=False, size_limit=0)(model)
-        lift_weights(model)
+        make_unique(model)
+        LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     except Exception as error:
         raise ModelError(f"the model cannot be prepared: {error}") from error
+    upgrade(model)
+    make_unique(model)
+    lift_weights(model)
     model.ir_version = max(model.ir_version or 10, 10)
     infer(model)
+    declare_states(model)
     return model
-
-
-def infer(model: ir.Model) -> None:
-    """Infer types and shapes of all values from those of the graph inputs, on a weightless copy.
-
-    Shapes that the file declares for intermediate values are dropped first: exporters and optimisers leave stale ones,
-    and a wrong shape is worse than none. Types are kept, for operators that inference does not know.
-    """
-    for graph in model.graphs():
-        for node in graph:
-            for value in node.outputs:
-                if not value.is_graph_output():
-                    value.shape = None
-    ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)

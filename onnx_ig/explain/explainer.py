@@ -1,0 +1,237 @@
+"""`Explainer`: attributions of a model on the user's data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onnx_ig.errors import OptionError
+from onnx_ig.explain.baselines import baseline_arrays, held_masks, path_arrays, reference_arrays
+from onnx_ig.explain.findings import warn_about
+from onnx_ig.explain.models import Models
+from onnx_ig.explain.probe import probe
+from onnx_ig.explain.run import Job, attribute_target
+from onnx_ig.graph.load import ModelLike
+from onnx_ig.methods import method_named
+from onnx_ig.quadrature import nodes_and_weights
+from onnx_ig.rewriter.batching import by_dataflow
+from onnx_ig.rewriter.subject import subject_of
+from onnx_ig.runtime.feeds import check_feeds, samples_in
+from onnx_ig.runtime.result import Attribution
+from onnx_ig.runtime.session import Array, Providers
+from onnx_ig.runtime.steps import chunking
+from onnx_ig.runtime.targets import resolve_targets, scores_of
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+__all__ = ["Explainer"]
+
+Progress = Callable[[int, int], None]
+
+
+class Explainer:
+    """Attributes a model's output to its inputs.
+
+    Args:
+        model: a path, `onnx.ModelProto`, `onnx_ir.Model` or graphsurgeon `Graph`.
+        method: a name in `onnx_ig.methods.METHODS`.
+        inputs: names of the values attributed: inputs (float, or integer ids that feed an embedding) or internal float
+            values. Default: every float input and token input but masks, lengths, positions, segments and states.
+        output: the float value explained, an output or internal. Default: the only float output.
+        batch_axes: {input: axis, or None for one that is the same for all samples}, by hand.
+        providers, session_options: as `onnxruntime.InferenceSession` takes them.
+        runtime: which forms to emit; default by the first provider.
+
+    Raises ModelError, OptionError, UnsupportedOperatorError (all blocking nodes in one message), NoGradientPathError,
+    MissingDependencyError.
+    """
+
+    def __init__(
+        self,
+        model: ModelLike,
+        method: str = "integrated_gradients",
+        *,
+        inputs: str | Sequence[str] | None = None,
+        output: str | None = None,
+        batch_axes: Mapping[str, int | None] | None = None,
+        providers: Providers = None,
+        session_options: onnxruntime.SessionOptions | None = None,
+        runtime: str | None = None,
+    ):
+        self.method = method_named(method)
+        self.subject = subject_of(model, inputs, output)
+        values = {v.name or "": s.name for s in self.subject.moved for v in s.values}
+        self.batching = by_dataflow(self.subject.graph, values, self.subject.output, batch_axes)
+        self._models = Models(self.subject, self.method, providers, session_options, runtime)
+        self._probed = False
+        self._models.check(self.batching)
+
+    def attribute(
+        self,
+        feeds: Mapping[str, Any] | Any,
+        baselines: Any = None,
+        target: Any = "predicted",
+        n_steps: int = 50,
+        quadrature: str = "gausslegendre",
+        internal_batch_size: int | None = None,
+        progress: Progress | bool | None = None,
+        *,
+        held: Mapping[str, Any] | None = None,
+        path: Any = None,
+        references: Any = None,
+        gradients: bool = False,
+    ) -> Attribution:
+        """Attributions of every sample fed.
+
+        Args:
+            feeds: {input: array [N, ...]} as `InferenceSession.run` takes it; a bare array for the only input.
+            baselines: None (zero; a zero embedding for tokens), a number, an array (one row, or one a sample) or
+                {input: any of these}; integer ids for a token input.
+            target: an index into the non-batch axes of the output: an int or tuple for all samples, an integer array [N]
+                or [N, rank-1] for each; "predicted" the arg max; a list for several targets (attributions [N, K, ...]);
+                a float array of the output's shape as a cotangent.
+            n_steps, quadrature: gradients on the path; rules as in captum.
+            internal_batch_size: most rows (samples x steps) in one run; None bounds it by the size of a row.
+            progress: called with (rows done, rows in all), or True for a bar on standard error.
+            held: {input: bool mask}, True where a position stays at the input.
+            path: for path_integrated_gradients, [m+1, *x.shape] from baseline to input.
+            references: for expected_gradients, {input: [R, ...]}.
+            gradients: also give every step's gradient, in `curves["gradients:<input>"]` ([N, m, ...], interior_gradients).
+
+        Raises FeedError, OptionError, RunError. Warns OnnxIgWarning where the answer needs care.
+        """
+        _check_arguments(self.method.path, baselines, held, path, references, internal_batch_size)
+        given = check_feeds(self._models.inputs, feeds)
+        if not self._probed:
+            self.batching = probe(self.batching, self.subject.output, given, self._models.forward)
+            self._probed = True
+        batching = self.batching
+        n = samples_in(given, batching.axes) if batching.batched else 1
+        if n == 0:
+            raise OptionError("the feeds hold no samples")
+        elements = max((a.size // n for a in given.values()), default=1)
+        forward = chunking(n, 1, internal_batch_size, elements, batching.rows)
+        outputs = self._models.predict(given, batching, forward)
+        output = outputs[self.subject.output]
+        axis = batching.axis(self.subject.output)
+        targets, several = resolve_targets(target, output, axis)
+        moved = {s.name: given[s.name] if s.name in given else outputs[s.name] for s in self.subject.moved}
+        axes = {s.name: batching.axis(s.name) for s in self.subject.moved}
+
+        line = self.method.path in ("line", "references")
+        alphas, weights = nodes_and_weights(quadrature, n_steps) if line else (np.ones(1), np.ones(1))
+        job = Job(
+            feeds=given, n=n, alphas=alphas, weights=weights, chunk=chunking(n, len(alphas), internal_batch_size, elements, batching.rows),
+            forward=forward, held=held_masks(held, self.subject.moved, moved, axes), gradients=gradients,
+        )  # fmt: skip
+        if self.method.path == "references":
+            job.starts = reference_arrays(references, self.subject.moved, moved, axes)
+        elif self.method.path == "points":
+            job.path, start = path_arrays(path, self.subject.moved, moved, axes)
+            job.starts = [dict(start)]
+            steps = next(iter(job.path.values()))[0].shape[1 if not batching.batched else _first_axis(axes) + 1]
+            job.alphas = job.weights = np.ones(steps)
+            job.chunk = chunking(n, steps, internal_batch_size, elements, batching.rows)
+        else:
+            job.starts = [baseline_arrays(baselines, self.subject.moved, moved, axes)]
+        job.follow(progress, len(targets))
+
+        before = self._models.counts()
+        answers = [attribute_target(self._models, batching, job, t, scores_of(output, t, axis)) for t in targets]
+        after = self._models.counts()
+        job.close()
+        result = self._result(answers, several, outputs, given, batching)
+        result.gradients, result.forwards = after[0] - before[0], after[1] - before[1] + n
+        result.target = _target_of([t.index for t in targets], several)
+        result.n_steps = len(job.alphas) if self.method.path != "end" and self.method.path != "comparison" else None
+        result.quadrature = quadrature if line else None
+        self._models.report_non_finite(result, batching, job)
+        if len(job.starts) == 1 and self.method.complete:
+            warn_about(result, moved, job.starts[0])
+        return result
+
+    def scores(self, feeds: Mapping[str, Any] | Any, target: Any = "predicted") -> Array:
+        """The score of the target for every sample, float64 [N], by the forward model alone."""
+        given = check_feeds(self._models.inputs, feeds)
+        batching = self.batching
+        n = samples_in(given, batching.axes) if batching.batched else 1
+        elements = max((a.size // n for a in given.values()), default=1)
+        outputs = self._models.predict(given, batching, chunking(n, 1, None, elements, batching.rows))
+        axis = batching.axis(self.subject.output)
+        targets, _ = resolve_targets(target, outputs[self.subject.output], axis)
+        return scores_of(outputs[self.subject.output], targets[0], axis)
+
+    def path_scores(self, feeds: Mapping[str, Any] | Any, target: Any, alphas: Array) -> Array:
+        """The score at each alpha on the line from the zero baseline, float64 [N, len(alphas)], without gradients."""
+        given = check_feeds(self._models.inputs, feeds)
+        batching = self.batching
+        n = samples_in(given, batching.axes) if batching.batched else 1
+        elements = max((a.size // n for a in given.values()), default=1)
+        outputs = self._models.predict(given, batching, chunking(n, 1, None, elements, batching.rows))
+        axis = batching.axis(self.subject.output)
+        targets, _ = resolve_targets(target, outputs[self.subject.output], axis)
+        plan = self._models.plan(batching, {}, {}, False)
+        found = self._models.probe(plan).run(
+            {**given, "ig:cotangent": targets[0].cotangent},
+            np.broadcast_to(np.asarray(alphas, np.float64), (n, len(alphas))), None,
+            chunking(n, len(alphas), None, elements, batching.rows),
+        )  # fmt: skip
+        return found["ig:scores"].astype(np.float64)
+
+    def _result(
+        self, answers: Sequence[Any], several: bool, outputs: dict[str, Array], feeds: dict[str, Array], batching: Any
+    ) -> Attribution:
+        def joined(parts: list[Array], axis: int = 0) -> Array:
+            return np.stack(parts, axis=min(axis + 1, parts[0].ndim)) if several else parts[0]
+
+        first = answers[0]
+        axes = {s.name: batching.axis(s.name) or 0 for s in self.subject.moved}
+        notes = () if batching.mode == "free" else (f"one row a run: {batching.reason}",)
+        if batching.mode == "single":
+            notes = (f"the feeds are one sample, one step a run: {batching.reason}",)
+        return Attribution(
+            attributions={k: joined([a.attributions[k] for a in answers], axes[k]) for k in first.attributions},
+            full={k: joined([a.full[k] for a in answers], axes[k]) for k in first.full},
+            curves={k: joined([a.curves[k] for a in answers]) for k in first.curves},
+            prediction=joined([a.prediction for a in answers]),
+            baseline_prediction=joined([a.baseline_prediction for a in answers]),
+            convergence_delta=joined([a.delta for a in answers]),
+            outputs={k: v for k, v in outputs.items() if k in self._models.declared},
+            target=None, method=self.method.name, output=self.subject.output, feeds=feeds,
+            labels=self.subject.metadata.labels, notes=notes,
+        )  # fmt: skip
+
+
+def _first_axis(axes: Mapping[str, int | None]) -> int:
+    return next(a for a in axes.values() if a is not None)
+
+
+def _target_of(indices: Sequence[Array | None], several: bool) -> Array | None:
+    if any(i is None for i in indices):
+        return None
+    return np.stack([i for i in indices if i is not None]) if several else indices[0]
+
+
+def _check_arguments(
+    path: str, baselines: Any, held: Any, points: Any, references: Any, internal_batch_size: int | None
+) -> None:
+    """Arguments that the method would not look at are errors, not silence."""
+    if baselines is not None and path in ("end", "points", "references"):
+        why = {
+            "end": "it looks at the input only",
+            "points": "its path= starts there",
+            "references": "give references=",
+        }
+        raise OptionError(f"baselines: this method takes none; {why[path]}")
+    if points is not None and path != "points":
+        raise OptionError("path= belongs to path_integrated_gradients")
+    if references is not None and path != "references":
+        raise OptionError("references= belongs to expected_gradients")
+    if held is not None and path in ("end", "points"):
+        raise OptionError("held: this method has no baseline to hold positions from")
+    size = internal_batch_size
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1):
+        raise OptionError(f"internal_batch_size={size!r}: a whole number of at least 1 is needed")

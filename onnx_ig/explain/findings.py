@@ -1,0 +1,58 @@
+"""What a user should know about an answer: each warning with its remedy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+
+from onnx_ig.errors import OnnxIgWarning
+from onnx_ig.runtime.result import Attribution
+from onnx_ig.runtime.session import Array
+
+__all__ = ["warn_about"]
+
+_NEAR_ZERO = 0.25
+_RELATIVE_DELTA = 0.05
+
+
+def warn_about(result: Attribution, moved: Mapping[str, Array], baselines: Mapping[str, Array | None]) -> None:
+    """Warn where a baseline equals the input, its score is far from zero, or completeness is missed by more than 5 %.
+
+    `moved` holds what is fed (or the internal value) for every source, `baselines` where it came from.
+    """
+    for name, array in moved.items():
+        baseline = baselines.get(name)
+        same = np.array_equal(array, baseline) if baseline is not None else array.dtype.kind == "f" and not array.any()
+        if same and array.size:
+            _warn(
+                f"input {name!r} equals its baseline, so its attribution is exactly zero; choose another baseline for it"
+            )
+    if not np.isfinite(result.convergence_delta).all():
+        return
+    change = np.abs(result.prediction - result.baseline_prediction)
+    far = np.abs(result.baseline_prediction) > _NEAR_ZERO * np.maximum(np.abs(result.prediction), 1e-12)
+    far &= np.abs(result.baseline_prediction) > 1e-6
+    if far.any():
+        _warn(
+            f"the baseline's own score is not near zero ({_few(result.baseline_prediction[far])} against a prediction of "
+            f"{_few(result.prediction[far])}): attributions explain the difference only; try another baseline= (a mean, "
+            "blurred or padded input)"
+        )
+    missed = (result.relative_delta > _RELATIVE_DELTA) & (np.abs(result.convergence_delta) > 1e-6) & (change > 0)
+    if missed.any():
+        worst = float(result.relative_delta[missed].max())
+        steps = f"n_steps={2 * result.n_steps} or more" if result.n_steps else "another baseline"
+        _warn(
+            f"attributions of {int(missed.sum())} of {missed.size} samples miss F(x) - F(baseline) by more than "
+            f"{_RELATIVE_DELTA:.0%} (worst {worst:.0%}); use {steps}"
+        )
+
+
+def _few(values: Array) -> str:
+    return ", ".join(f"{v:.3g}" for v in np.ravel(values)[:3]) + (" ..." if values.size > 3 else "")
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, OnnxIgWarning, stacklevel=4)

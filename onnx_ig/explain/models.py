@@ -1,0 +1,193 @@
+"""The sessions of an `Explainer`: forward, probe and step models, made when first needed and kept."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_ig.errors import OnnxIgWarning
+from onnx_ig.graph.save import PROTO_LIMIT, save, to_proto, weight_bytes
+from onnx_ig.methods import Method
+from onnx_ig.rewriter.batching import Batching
+from onnx_ig.rewriter.step import Moved, StepPlan, probe_model, step_model
+from onnx_ig.rewriter.subject import Subject
+from onnx_ig.runtime.session import Array, Providers, Session
+from onnx_ig.runtime.steps import Chunking, StepRunner, take
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+    from onnx_ig.explain.run import Job
+    from onnx_ig.runtime.result import Attribution
+
+__all__ = ["Models"]
+
+_RUNTIMES = {
+    "CUDAExecutionProvider": "cuda",
+    "TensorrtExecutionProvider": "tensorrt",
+    "OpenVINOExecutionProvider": "openvino",
+}
+
+
+class Models:
+    """Makes and keeps the sessions; counts the rows that they evaluate."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        method: Method,
+        providers: Providers,
+        session_options: onnxruntime.SessionOptions | None,
+        runtime: str | None,
+    ):
+        self.subject = subject
+        self.method = method
+        self._providers = providers
+        self._options = session_options
+        self.declared = [v.name or "" for v in subject.graph.outputs]
+        self.forward_session = self.open(self._forward_model())
+        self.inputs: dict[str, Any] = self.forward_session.inputs
+        self.runtime = runtime or _RUNTIMES.get(self.forward_session.providers[0], "cpu")
+        self._steps: dict[StepPlan, StepRunner] = {}
+        self._probes: dict[StepPlan, StepRunner] = {}
+        self._checked: dict[StepPlan, ir.Model] = {}
+
+    def open(self, model: ir.Model) -> Session:
+        """A session of an in-memory model; above 2 GB through a temporary file."""
+        if weight_bytes(model) <= PROTO_LIMIT:
+            return Session(to_proto(model).SerializeToString(), self._providers, self._options)
+        with tempfile.TemporaryDirectory(prefix="onnx_ig_") as folder:
+            path = Path(folder) / "model.onnx"
+            save(model, path)
+            return Session(path, self._providers, self._options)
+
+    def _forward_model(self) -> ir.Model:
+        """The prepared model with the explained output, and internal values that move, among its outputs."""
+        model = self.subject.model.clone()
+        present = {v.name for v in model.graph.outputs}
+        wanted = [self.subject.output, *(s.name for s in self.subject.moved if s.kind == "value")]
+        extra = [v for node in model.graph for v in node.outputs if v.name in wanted and v.name not in present]
+        model.graph.outputs.extend(extra)
+        return model
+
+    def check(self, batching: Batching) -> None:
+        """Build the step model once, so that what cannot be differentiated is refused before anything runs."""
+        plan = self.plan(batching, {s.name: None for s in self.subject.moved}, {}, False)
+        self._checked[plan] = step_model(self.subject.model, plan)
+
+    def forward(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        return self.forward_session.run(feeds)
+
+    def predict(self, feeds: Mapping[str, Array], batching: Batching, chunk: Chunking) -> dict[str, Array]:
+        """All outputs (and internal values that move) for every sample."""
+        if not batching.batched:
+            return self.forward(feeds)
+        n = max(a.shape[batching.axes[k]] for k, a in feeds.items() if batching.axes[k] is not None)  # type: ignore[index]
+        parts = []
+        for first in range(0, n, chunk.samples):
+            count = chunk.samples if chunk.padded else None
+            last = min(first + chunk.samples, n)
+            part = {k: take(a, batching.axes[k], first, last, count) for k, a in feeds.items()}
+            given = self.forward(part)
+            if count is not None:
+                given = {k: self._unpadded(a, batching, k, count, last - first) for k, a in given.items()}
+            parts.append(given)
+        if len(parts) == 1:
+            return parts[0]
+        return {k: np.concatenate([p[k] for p in parts], axis=self._joins(parts[0][k], batching, k)) for k in parts[0]}
+
+    def _joins(self, array: Array, batching: Batching, name: str) -> int:
+        return batching.axis(name) or 0 if array.ndim else 0
+
+    def _unpadded(self, array: Array, batching: Batching, name: str, padded: int, count: int) -> Array:
+        if not isinstance(array, np.ndarray) or not array.ndim:
+            return np.asarray(array)
+        axis = batching.axis(name) or 0
+        return take(array, axis, 0, count) if array.shape[axis] == padded else array
+
+    def plan(
+        self, batching: Batching, starts: Mapping[str, Array | None], held: Mapping[str, Array], gradients: bool
+    ) -> StepPlan:
+        moved = tuple(
+            Moved(
+                v.name or "", s.name, batching.axis(v.name or ""), held=s.name in held,
+                baseline="zero" if starts.get(s.name) is None else "ids" if s.kind == "tokens" else "fed",
+            )
+            for s in self.subject.moved
+            for v in s.values
+        )  # fmt: skip
+        return StepPlan(
+            self.method, moved, self.subject.output, batching.axis(self.subject.output), _Frozen(batching.axes),
+            batching.batched, gradients, self.runtime,
+        )  # fmt: skip
+
+    def steps(self, plan: StepPlan) -> StepRunner:
+        if plan not in self._steps:
+            model = self._checked.pop(plan, None) or step_model(self.subject.model, plan)
+            self._steps[plan] = self._runner(model, plan)
+        return self._steps[plan]
+
+    def probe(self, plan: StepPlan) -> StepRunner:
+        if plan not in self._probes:
+            self._probes[plan] = self._runner(probe_model(self.subject.model, plan), plan)
+        return self._probes[plan]
+
+    def _runner(self, model: ir.Model, plan: StepPlan) -> StepRunner:
+        axes: dict[str, int | None] = dict(plan.axes) if plan.batched else {}
+        gives: dict[str, int | None] = {}
+        step_axes: dict[str, int] = {}
+        if plan.batched:
+            axes["ig:cotangent"] = plan.output_axis
+            gives["ig:scores"] = 0
+        for m in plan.moved:
+            source_axis = plan.axes.get(m.source, m.axis) if plan.batched else None
+            axes[f"ig:baseline:{m.source}"] = axes[f"ig:hold:{m.source}"] = source_axis
+            for kind in ("points", "increments"):
+                axes[f"ig:{kind}:{m.source}"] = m.axis
+                step_axes[f"ig:{kind}:{m.source}"] = 0 if m.axis is None else m.axis + 1
+            gives[f"ig:attribution:{m.value}"] = gives[f"ig:gradients:{m.value}"] = m.axis
+            gives[f"ig:norms:{m.value}"] = 0 if plan.batched else None
+        return StepRunner(self.open(model), axes, gives, step_axes)
+
+    def counts(self) -> tuple[int, int]:
+        """Rows of gradient, rows of forward-only evaluation through probe models, so far."""
+        return sum(r.rows for r in self._steps.values()), sum(
+            r.rows for r in self._probes.values()
+        ) + self.extra_forwards
+
+    extra_forwards = 0
+
+    def report_non_finite(self, result: Attribution, batching: Batching, job: Job) -> None:
+        """Warn where attributions hold NaN or infinity, naming the samples and the node that made them first."""
+        bad: set[int] = set()
+        for source in self.subject.moved:
+            array = result.attributions[source.name]
+            wrong = ~np.isfinite(array)
+            if wrong.any():
+                axis = batching.axis(source.name)
+                bad.update([0] if axis is None else np.unique(np.argwhere(wrong)[:, axis]).tolist())
+        if not bad:
+            return
+        from onnx_ig.explain.blame import first_non_finite
+
+        where = first_non_finite(self, batching, job, min(bad))
+        told = f"; the first is made by {where}" if where else ""
+        warnings.warn(
+            f"attributions of sample(s) {', '.join(map(str, sorted(bad)[:8]))} hold NaN or infinity{told}. Check the model "
+            "at that input, or move the path away with baselines=",
+            OnnxIgWarning,
+            stacklevel=3,
+        )
+
+
+class _Frozen(dict[str, "int | None"]):
+    """A mapping that a frozen plan can be hashed with."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))

@@ -1,0 +1,185 @@
+"""One target's attributions: from arrays and sessions to numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from onnx_ig.errors import MissingDependencyError
+from onnx_ig.explain.models import Models
+from onnx_ig.graph.sources import Source
+from onnx_ig.rewriter.batching import Batching
+from onnx_ig.runtime.session import Array
+from onnx_ig.runtime.steps import Chunking
+from onnx_ig.runtime.targets import Target, scores_of
+
+__all__ = ["Answer", "Job", "attribute_target"]
+
+
+@dataclass
+class Job:
+    """What is asked for, as arrays that fit together; the same for every target.
+
+    `starts` holds one {source: baseline or None} for each reference; `path` {source: (midpoints, increments)}.
+    """
+
+    feeds: dict[str, Array]
+    n: int
+    alphas: Array
+    weights: Array
+    chunk: Chunking
+    forward: Chunking
+    held: dict[str, Array]
+    gradients: bool
+    starts: list[dict[str, Array | None]] = field(default_factory=list)
+    path: dict[str, tuple[Array, Array]] = field(default_factory=dict)
+    cotangent: Array | None = None
+    report: Callable[[int], None] | None = None
+    close: Callable[[], None] = lambda: None
+
+    def follow(self, progress: Callable[[int, int], None] | bool | None, targets: int) -> None:
+        """Set up the progress report: rows done of all rows."""
+        total = self.n * len(self.alphas) * len(self.starts) * targets
+        if progress is None or progress is False:
+            return
+        if progress is True:
+            try:
+                from tqdm import tqdm
+            except ImportError as error:
+                raise MissingDependencyError("progress=True needs tqdm: pip install tqdm") from error
+            bar = tqdm(total=total, unit="row", leave=False)
+            self.report, self.close = bar.update, bar.close
+            return
+        done = 0
+
+        def report(rows: int) -> None:
+            nonlocal done
+            done += rows
+            progress(done, total)
+
+        self.report = report
+
+    def tiled(self, values: Array) -> Array:
+        """[m] for every sample: [N, m]."""
+        return np.broadcast_to(values.astype(np.float64), (self.n, len(values)))
+
+
+@dataclass
+class Answer:
+    """Attributions of one target, by source."""
+
+    attributions: dict[str, Array]
+    full: dict[str, Array]
+    curves: dict[str, Array]
+    prediction: Array
+    baseline_prediction: Array
+    delta: Array
+
+
+def attribute_target(models: Models, batching: Batching, job: Job, target: Target, prediction: Array) -> Answer:
+    """Run the method for one target, over all its references."""
+    job.cotangent = target.cotangent
+    totals: dict[str, Array] = {}
+    curves: dict[str, Array] = {}
+    before = np.zeros(job.n)
+    for start in job.starts:
+        plan = models.plan(batching, start, job.held, job.gradients)
+        feeds: dict[str, Array] = {**job.feeds, "ig:cotangent": target.cotangent}
+        feeds.update({f"ig:baseline:{k}": v for k, v in start.items() if v is not None})
+        feeds.update({f"ig:hold:{k}": v for k, v in job.held.items()})
+        for name, (points, moves) in job.path.items():
+            dtype = job.feeds[name].dtype if name in job.feeds else points.dtype
+            feeds[f"ig:points:{name}"] = points.astype(dtype)
+            feeds[f"ig:increments:{name}"] = moves.astype(np.float64 if dtype == np.float64 else np.float32)
+        given = models.steps(plan).run(feeds, job.tiled(job.alphas), job.tiled(job.weights), job.chunk, job.report)
+        for moved in plan.moved:
+            share = given[f"ig:attribution:{moved.value}"]
+            totals[moved.value] = totals[moved.value].astype(np.float64) + share if moved.value in totals else share
+        curves.update(_curves(models, plan.moved, given, job))
+        if models.method.complete:
+            before += _score_at(models, batching, job, start, target, feeds, plan)
+    count = len(job.starts)
+    attributions, full = {}, {}
+    for source in models.subject.moved:
+        attributions[source.name], whole = _of_source(source, {k: v / count for k, v in totals.items()}, job, models)
+        if whole is not None:
+            full[source.name] = whole
+    if not models.method.complete:
+        nothing = np.full(job.n, np.nan)
+        return Answer(attributions, full, curves, prediction, nothing, nothing)
+    before /= count
+    total = sum(_total(attributions[s.name], batching.axis(s.name)) for s in models.subject.moved)
+    return Answer(attributions, full, curves, prediction, before, total - (prediction - before))
+
+
+def _of_source(source: Source, totals: Mapping[str, Array], job: Job, models: Models) -> tuple[Array, Array | None]:
+    """(attribution of the shape that is fed, the same with the embedding axis or None), in the value's own type."""
+    parts = []
+    for value in source.values:
+        dtype = value.dtype.numpy() if value.dtype is not None else np.float32
+        with np.errstate(over="ignore"):
+            parts.append(totals[value.name or ""].astype(dtype))
+    if source.kind != "tokens":
+        return parts[0], None
+    whole = np.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0]
+    flat = whole.sum(axis=-1, dtype=np.float64).astype(whole.dtype)
+    shape = job.feeds[source.name].shape
+    return (flat.reshape(shape) if flat.size == np.prod(shape) else flat), whole
+
+
+def _total(attribution: Array, axis: int | None) -> Array:
+    wide = attribution.astype(np.float64)
+    if axis is None:
+        return wide.sum().reshape(1)
+    return wide.sum(axis=tuple(a for a in range(wide.ndim) if a != axis))
+
+
+def _curves(models: Models, moved: Any, given: Mapping[str, Array], job: Job) -> dict[str, Array]:
+    curves: dict[str, Array] = {}
+    if models.method.curves:
+        curves = {"alphas": job.tiled(job.alphas).copy(), "scores": given["ig:scores"]}
+        curves.update({f"norms:{m.source}": given[f"ig:norms:{m.value}"] for m in moved})
+    if job.gradients:
+        curves.update({f"gradients:{m.source}": given[f"ig:gradients:{m.value}"] for m in moved})
+    return curves
+
+
+def _score_at(
+    models: Models,
+    batching: Batching,
+    job: Job,
+    start: Mapping[str, Array | None],
+    target: Target,
+    feeds: Mapping[str, Array],
+    plan: Any,
+) -> Array:
+    """F at the start of the path, [N]: by the forward model where the start can be fed to it, else by a probe model."""
+    if all(s.kind == "float" for s in models.subject.moved):
+        fed = dict(job.feeds)
+        for source in models.subject.moved:
+            given, baseline = job.feeds[source.name], start.get(source.name)
+            begin = np.zeros_like(given) if baseline is None else baseline
+            fed[source.name] = np.where(job.held[source.name], given, begin) if source.name in job.held else begin
+        outputs = models.predict(fed, batching, job.forward)
+        models.extra_forwards += job.n
+        return scores_of(outputs[plan.output], target, plan.output_axis)
+    line = replace(plan, gradients=False)
+    if models.method.path == "points":
+        first = {f"ig:points:{k}": take_first(v, m.axis) for m in plan.moved for k, v in [(m.source, start[m.source])]}
+        scored = models.probe(line).run({**feeds, **first}, np.ones((job.n, 1)), None, _one_step(job.forward))
+    else:
+        scored = models.probe(line).run(feeds, np.zeros((job.n, 1)), None, _one_step(job.forward))
+    return scored["ig:scores"].astype(np.float64)[:, 0]
+
+
+def take_first(start: Array | None, axis: int | None) -> Array:
+    """The start of a path as its only point."""
+    assert start is not None
+    return start[None, None] if axis is None else np.expand_dims(start, axis + 1)
+
+
+def _one_step(chunk: Chunking) -> Chunking:
+    return Chunking(chunk.samples, 1, chunk.padded)

@@ -1,0 +1,64 @@
+"""Nodes and weights for integrals over alpha in [0, 1].
+
+Names as in captum. Every rule's weights sum to 1, so that a linear model gets its exact attribution at any number of
+steps (captum's trapezoid sums to (n-1)/n; it is not copied).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_ig.errors import OptionError
+
+__all__ = ["QUADRATURES", "nodes_and_weights"]
+
+Array = npt.NDArray[np.float64]
+
+
+def _gausslegendre(n: int) -> tuple[Array, Array]:
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    return (nodes + 1) / 2, weights / 2
+
+
+def _left(n: int) -> tuple[Array, Array]:
+    return np.arange(n) / n, np.full(n, 1 / n)
+
+
+def _right(n: int) -> tuple[Array, Array]:
+    return np.arange(1, n + 1) / n, np.full(n, 1 / n)
+
+
+def _middle(n: int) -> tuple[Array, Array]:
+    return (np.arange(n) + 0.5) / n, np.full(n, 1 / n)
+
+
+def _trapezoid(n: int) -> tuple[Array, Array]:
+    weights = np.full(n, 1 / (n - 1))
+    weights[[0, -1]] /= 2
+    return np.linspace(0, 1, n), weights
+
+
+QUADRATURES: dict[str, Callable[[int], tuple[Array, Array]]] = {
+    "gausslegendre": _gausslegendre,
+    "riemann_left": _left,
+    "riemann_right": _right,
+    "riemann_middle": _middle,
+    "riemann_trapezoid": _trapezoid,
+}
+
+
+def nodes_and_weights(quadrature: str, n: int) -> tuple[Array, Array]:
+    """Nodes in [0, 1] and weights summing to 1, float64 [n] each.
+
+    Raises OptionError for an unknown rule, n < 1, or fewer than 2 steps for the trapezoid.
+    """
+    if quadrature not in QUADRATURES:
+        raise OptionError(f"quadrature={quadrature!r} is not known; choose from {', '.join(QUADRATURES)}")
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise OptionError(f"n_steps={n!r}: a whole number of at least 1 is needed")
+    if quadrature == "riemann_trapezoid" and n < 2:
+        raise OptionError("riemann_trapezoid needs n_steps of at least 2: it has a node at each end")
+    return QUADRATURES[quadrature](int(n))

@@ -1,0 +1,108 @@
+"""How samples are batched, as far as the graph alone proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from onnx_ig.errors import OptionError
+from onnx_ig.graph.batch import batch_axes
+
+__all__ = ["Batching", "by_dataflow"]
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How a model takes samples.
+
+    `axes` batch axis of every graph input, None: the same for all samples (or no batch at all). `values` that of other
+    values. `mode`: "free" (any number of rows), "rows" (exactly `rows` a run, which do not influence each other) or
+    "single" (no batch axis: the feeds are one sample). `reason` says why not "free". `candidate`: not proven; a probe may
+    show that rows are independent.
+    """
+
+    axes: Mapping[str, int | None]
+    values: Mapping[str, int | None] = field(default_factory=dict)
+    mode: str = "free"
+    rows: int | None = None
+    reason: str = ""
+    candidate: bool = False
+
+    @property
+    def batched(self) -> bool:
+        return self.mode != "single"
+
+    def axis(self, name: str) -> int | None:
+        """Batch axis of an input or another value; None in "single" mode."""
+        if not self.batched:
+            return None
+        return self.axes.get(name, self.values.get(name))
+
+
+def by_dataflow(
+    graph: ir.Graph, wanted: Mapping[str, str], output: str, given: Mapping[str, int | None] | None
+) -> Batching:
+    """What the graph alone proves.
+
+    `wanted` maps each value that moves to the input that it comes from (its own name for an input).
+    """
+    unknown = [name for name in given or {} if name not in {v.name for v in graph.inputs}]
+    if unknown:
+        raise OptionError(f"batch_axes: the model has no input {unknown[0]!r}")
+    plan = batch_axes(graph, given)
+    names = [v.name or "" for v in graph.inputs]
+    if plan.batchable:
+        axes = {n: plan.axis(n) for n in names}
+        values = {n: plan.axis(n) for n in (*wanted, output)}
+        if all(values[n] is not None for n in (*wanted, output)):
+            rows = _fixed_rows(graph, axes)
+            reason = f"the model's batch is fixed at {rows}" if rows else ""
+            return Batching(axes, values, "rows" if rows else "free", rows, reason)
+    fixed = _fixed_batch(graph, wanted, output)
+    if not given and fixed is not None:
+        return fixed
+    axes = {n: plan.axis(n) for n in names}
+    axis = _leading(graph, output)
+    if axis is None or all(a is None for a in axes.values()):
+        return Batching(dict.fromkeys(names), mode="single", reason=plan.reason or "the model has no batch axis")
+    values = {output: axis, **{v: axes.get(source) for v, source in wanted.items()}}
+    if any(a is None for a in values.values()):
+        return Batching(
+            dict.fromkeys(names), mode="single", reason=plan.reason or "an attributed value has no batch axis"
+        )
+    return Batching(axes, values, "rows", 1, plan.reason, candidate=True)
+
+
+def _fixed_rows(graph: ir.Graph, axes: Mapping[str, int | None]) -> int | None:
+    """The number of rows where a batch dimension is a fixed number."""
+    for value in graph.inputs:
+        axis = axes.get(value.name or "")
+        if axis is not None and value.shape is not None and isinstance(value.shape[axis], int):
+            return int(value.shape[axis])  # type: ignore[arg-type]
+    return None
+
+
+def _fixed_batch(graph: ir.Graph, wanted: Mapping[str, str], output: str) -> Batching | None:
+    """Fixed leading dimensions as the batch, where dataflow proves the rows independent."""
+    leading = {v.name or "": v.shape[0] for v in graph.inputs if v.shape is not None and len(v.shape)}
+    counts = {d for n, d in leading.items() if isinstance(d, int) and n in wanted.values()}
+    if len(counts) != 1 or any(not isinstance(leading.get(s), int) for s in wanted.values()):
+        return None
+    rows = int(counts.pop())
+    plan = batch_axes(graph, {v.name or "": 0 if leading.get(v.name or "") == rows else None for v in graph.inputs})
+    values = {n: plan.axis(n) for n in (*wanted, output)}
+    if not plan.batchable or any(a is None for a in values.values()):
+        return None
+    axes = {v.name or "": plan.axis(v.name or "") for v in graph.inputs}
+    return Batching(axes, values, "rows", rows, f"the model's batch is fixed at {rows}")
+
+
+def _leading(graph: ir.Graph, output: str) -> int | None:
+    for value in (*graph.outputs, *(v for n in graph for v in n.outputs)):
+        if value.name == output:
+            if value.shape is None:
+                return 0
+            return 0 if len(value.shape) and not isinstance(value.shape[0], int) else None
+    return None

@@ -1,0 +1,413 @@
+"""`rewrite`: the one-file model for servers, whose outputs are the original ones and the attributions."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from onnx_ig.errors import OptionError
+from onnx_ig.graph.emit import Emitter
+from onnx_ig.graph.infer import infer_added
+from onnx_ig.graph.load import ModelLike
+from onnx_ig.graph.names import Names
+from onnx_ig.graph.save import save, to_proto
+from onnx_ig.graph.sources import graph_values
+from onnx_ig.manifest import AttributedInput, Manifest
+from onnx_ig.methods import Method, method_named
+from onnx_ig.paths import compute_type, to_type
+from onnx_ig.quadrature import nodes_and_weights
+from onnx_ig.rewriter.batching import Batching, by_dataflow
+from onnx_ig.rewriter.compose import inline_steps, loop_over_steps
+from onnx_ig.rewriter.oracle import score
+from onnx_ig.rewriter.step import Moved, StepPlan, step_model
+from onnx_ig.rewriter.subject import Subject, subject_of
+from onnx_ig.rewriter.targets import GraphTarget, target_nodes
+from onnx_ig.twin import Twin
+
+__all__ = ["rewrite"]
+
+_PATHS = ("line", "end", "comparison")
+
+
+def rewrite(
+    model: ModelLike,
+    method: str = "integrated_gradients",
+    *,
+    inputs: str | Sequence[str] | None = None,
+    output: str | None = None,
+    n_steps: int = 50,
+    loop: str = "batched",
+    target: Any = "predicted",
+    baselines: Any = 0,
+    quadrature: str = "gausslegendre",
+    steps_per_iteration: int | None = None,
+    batch_axes: Mapping[str, int | None] | None = None,
+    batchable: bool | None = None,
+    runtime: str = "generic",
+    save_as: str | os.PathLike[str] | None = None,
+) -> onnx.ModelProto:
+    """One plain ONNX model that computes the original outputs and the attributions.
+
+    Inputs: the original ones, then `target` (int64 [N, rank-1], [N, 1] for an output [N, C]) with target="input", and
+    `<x>_baseline` (shape of x) with baselines="input". Outputs: the original ones, then `<x>_attribution` (shape of x;
+    [N, T] for token ids), `attributed_target` (int64 [N, max(rank-1, 1)]) and `convergence_delta` [N, 1] (NaN for methods
+    that do not claim completeness). Every input and output leads with the same symbolic N where the graph proves that
+    rows are independent; else shapes are kept, steps run one at a time in a Loop, and the manifest says why.
+
+    Args:
+        loop: "batched" evaluates all steps as one batch; "looped" `steps_per_iteration` (default 1) of them at a time.
+        target: "predicted", an index, a tuple of indices, or "input".
+        baselines: 0, a number, one row (an array), {input: any of these}, or "input". For a token input 0 is the zero
+            embedding, a whole number or an array of ids other tokens.
+        batchable: what is known from elsewhere (a probe) of whether rows are independent; None: what dataflow proves.
+
+    Raises ModelError, OptionError, UnsupportedOperatorError, NoGradientPathError.
+    """
+    chosen = method_named(method)
+    if chosen.path not in _PATHS or chosen.curves:
+        raise OptionError(f"method={method!r} has no one-file form; use onnx_ig.Explainer")
+    if loop not in ("batched", "looped"):
+        raise OptionError(f"loop={loop!r}: 'batched' or 'looped'")
+    nodes_and_weights(quadrature, n_steps)
+    subject = subject_of(model, inputs, output)
+    batching = _decide(subject, batch_axes, batchable)
+    served = _Served(subject, chosen, batching, runtime)
+    result = served.build(n_steps, quadrature, loop, steps_per_iteration, target, baselines)
+    if save_as is not None:
+        save(result, save_as)
+    return to_proto(result)
+
+
+def _decide(subject: Subject, axes: Mapping[str, int | None] | None, batchable: bool | None) -> Batching:
+    """How the served model takes samples: free rows led by N everywhere, or its own shapes."""
+    values = {v.name or "": s.name for s in subject.moved for v in s.values}
+    batching = by_dataflow(subject.graph, values, subject.output, axes)
+    if batchable is False or (batching.candidate and not batchable):
+        reason = batching.reason or "rows run together give other results than rows alone"
+        return Batching(dict.fromkeys(batching.axes), mode="single", reason=reason)
+    if batching.candidate:
+        batching = replace(batching, mode="free", rows=None, reason="", candidate=False)
+    if batching.mode == "free":
+        bad = [n for n, a in batching.axes.items() if a != 0]
+        if bad:
+            return Batching(
+                dict.fromkeys(batching.axes), mode="single", reason=f"the input {bad[0]!r} does not lead with the batch"
+            )
+    return batching
+
+
+class _Served:
+    def __init__(self, subject: Subject, method: Method, batching: Batching, runtime: str):
+        self.subject = subject
+        self.method = method
+        self.batching = batching
+        self.runtime = runtime
+        self.model = subject.model.clone()
+        self.graph = self.model.graph
+        self.values = graph_values(self.graph)
+        self.taken: dict[str, str] = {}
+
+    def build(
+        self, n_steps: int, quadrature: str, loop: str, per_iteration: int | None, target: Any, baselines: Any
+    ) -> ir.Model:
+        kinds = self._baseline_kinds(baselines)
+        moved = tuple(
+            Moved(v.name or "", s.name, self.batching.axis(v.name or ""), kinds[s.name])
+            for s in self.subject.moved
+            for v in s.values
+        )
+        batched = self.batching.batched
+        plan = StepPlan(
+            self.method, moved, self.subject.output, self.batching.axis(self.subject.output), dict(self.batching.axes),
+            batched, False, self.runtime,
+        )  # fmt: skip
+        step = step_model(self.subject.model, plan)
+        op = self.op = Emitter(self.graph, Names(step, self.model), self.model.opset_imports[""])
+        nodes = list(self.graph)
+        y = self.values[self.subject.output]
+        picked = target_nodes(op, y, self._target_input(target, y), batched)
+        starts = self._starts(baselines, kinds)
+        given = {v.name or "": self._given(v.name or "", starts, picked) for v in step.graph.inputs if not _stepped(v)}
+        line = self.method.path == "line"
+        alphas, weights = nodes_and_weights(quadrature, n_steps) if line else (np.ones(1), np.ones(1))
+        free = self.batching.mode == "free"
+        if line and (loop == "looped" or not free):
+            size = (per_iteration or 1) if free else 1
+            totals = self._loop(step, given, alphas, weights, size, moved)
+        else:
+            given |= {"ig:alphas": self._per_sample(alphas), "ig:weights": self._per_sample(weights)}
+            given = {k: v for k, v in given.items() if k in {i.name for i in step.graph.inputs}}
+            totals = inline_steps(op, step, given)
+        self._outputs(totals, picked, self._baseline_score(nodes, moved, starts, y, picked))
+        self._lead_with_n()
+        RemoveUnusedNodesPass()(self.model)
+        infer_added(self.model)
+        self._describe(target, baselines, n_steps if line else None, quadrature if line else None, loop)
+        return self.model
+
+    # what is fed ------------------------------------------------------------------------------------------------------
+
+    def _name(self, wanted: str) -> str:
+        name = self.op.names.fresh(wanted)
+        if name != wanted:
+            self.taken[wanted] = name
+        return name
+
+    def _new_input(self, wanted: str, dtype: ir.DataType | None, shape: ir.Shape | None) -> ir.Value:
+        value = ir.Value(name=self._name(wanted), shape=shape)
+        if dtype is not None:
+            value.dtype = dtype
+        self.graph.inputs.append(value)
+        return value
+
+    def _target_input(self, target: Any, y: ir.Value) -> Any:
+        if not (isinstance(target, str) and target == "input"):
+            if isinstance(target, list | np.ndarray):
+                raise OptionError("target: a one-file model takes 'predicted', 'input', an index or a tuple of indices")
+            return target
+        rank = len(y.shape or ())
+        lead: list[int | str] = ["N", max(rank - 1, 1)] if self.batching.batched else [1, max(rank, 1)]
+        if self.batching.batched and y.shape is not None and isinstance(y.shape[0], int):
+            lead[0] = int(y.shape[0])
+        return self._new_input("target", ir.DataType.INT64, ir.Shape(lead))
+
+    def _baseline_kinds(self, baselines: Any) -> dict[str, str]:
+        """{source: "zero", "fed" or "ids"}."""
+        kinds = {}
+        for source in self.subject.moved:
+            given = self._baseline_of(source.name, baselines)
+            zero = given is None or (
+                not isinstance(given, str) and np.ndim(given) == 0 and source.kind != "tokens" and given == 0
+            )
+            zero = zero or (
+                source.kind == "tokens" and np.ndim(given) == 0 and not isinstance(given, str) and given == 0
+            )
+            kinds[source.name] = "zero" if zero else "ids" if source.kind == "tokens" else "fed"
+            if kinds[source.name] != "zero" and source.kind == "value":
+                raise OptionError(f"baselines: the internal value {source.name!r} starts at zero in a one-file model")
+        return kinds
+
+    def _baseline_of(self, name: str, baselines: Any) -> Any:
+        if isinstance(baselines, Mapping):
+            unknown = [n for n in baselines if n not in {s.name for s in self.subject.moved}]
+            if unknown:
+                raise OptionError(f"baselines: {unknown[0]!r} is not attributed")
+            return baselines.get(name)
+        if isinstance(baselines, str) and baselines != "input":
+            raise OptionError(f"baselines={baselines!r}: 0, a number, an array, a dictionary of these, or 'input'")
+        return baselines
+
+    def _starts(self, baselines: Any, kinds: Mapping[str, str]) -> dict[str, ir.Value | None]:
+        """{source: its baseline as a value of the shape of what is fed}; None for zero."""
+        starts: dict[str, ir.Value | None] = {}
+        for source in self.subject.moved:
+            given = self._baseline_of(source.name, baselines)
+            if kinds[source.name] == "zero":
+                starts[source.name] = None
+                continue
+            x = self.values[source.name]
+            if isinstance(given, str):
+                starts[source.name] = self._new_input(f"{source.name}_baseline", x.dtype, x.shape)
+                continue
+            array = np.asarray(given)
+            if (
+                x.dtype is None
+                or array.dtype.kind not in "fiu"
+                or (source.kind == "tokens" and array.dtype.kind == "f")
+            ):
+                raise OptionError(f"baselines: that of {source.name!r} does not fit its type")
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise OptionError(f"baselines: that of {source.name!r} holds NaN or infinity")
+            self._check_row(array, x, source.name)
+            starts[source.name] = self.op.Expand(array.astype(x.dtype.numpy()), self.op.Shape(x))
+            starts[source.name].shape = x.shape  # type: ignore[union-attr]
+        return starts
+
+    def _check_row(self, array: np.ndarray, x: ir.Value, name: str) -> None:
+        dims = list(x.shape) if x.shape is not None else None
+        if dims is None:
+            return
+        row = dims[1:] if self.batching.batched else dims
+        shape = array.shape[1:] if array.ndim == len(dims) and array.shape[0] == 1 else array.shape
+        fits = len(shape) <= len(row) and all(
+            s == d or not isinstance(d, int) or s == 1 for s, d in zip(shape[::-1], row[::-1], strict=False)
+        )
+        if not fits:
+            raise OptionError(f"baselines: that of {name!r} has shape {list(array.shape)}; one row of it is {row}")
+
+    def _given(self, name: str, starts: Mapping[str, ir.Value | None], picked: GraphTarget) -> ir.Value:
+        if name == "ig:cotangent":
+            return picked.cotangent
+        if name.startswith("ig:baseline:"):
+            start = starts[name.removeprefix("ig:baseline:")]
+            assert start is not None
+            return start
+        return self.values[name]
+
+    def _rows(self) -> ir.Value:
+        """The number of samples, [1]."""
+        name = next(n for n, a in self.batching.axes.items() if a is not None)
+        axis = self.batching.axes[name] or 0
+        return self.op.Slice(self.op.Shape(self.values[name]), [axis], [axis + 1])
+
+    def _per_sample(self, values: np.ndarray) -> ir.Value:
+        """[m] constants for every sample: [N, m] (or [1, m] without a batch)."""
+        row = values.astype(np.float64)[None]
+        if not self.batching.batched:
+            return self.op.constant(row)
+        return self.op.Expand(row, self.op.Concat(self._rows(), [1], axis=0))
+
+    # what is computed -------------------------------------------------------------------------------------------------
+
+    def _loop(
+        self,
+        step: ir.Model,
+        given: Mapping[str, ir.Value],
+        alphas: np.ndarray,
+        weights: np.ndarray,
+        size: int,
+        moved: Sequence[Moved],
+    ) -> dict[str, ir.Value]:
+        op = self.op
+        blocks = -(-len(alphas) // size)
+        padding = blocks * size - len(alphas)
+        alphas = np.concatenate([alphas, np.full(padding, alphas[-1])]).reshape(blocks, 1, size)
+        weights = np.concatenate([weights, np.zeros(padding)]).reshape(blocks, 1, size)
+        if self.batching.batched:
+            wide = op.Concat([1], self._rows(), [1], axis=0)
+            told = [op.Expand(a.astype(np.float64), wide) for a in (alphas, weights)]
+        else:
+            told = [op.constant(a.astype(np.float64)) for a in (alphas, weights)]
+        totals = {}
+        for m in moved:
+            value = self.values[m.value]
+            zero = ir.tensor(np.zeros(1, compute_type(value).numpy()))
+            total = op.ConstantOfShape(op.Shape(value), value=zero)
+            total.shape = value.shape
+            totals[f"ig:attribution:{m.value}"] = total
+        return loop_over_steps(op, step, given, told[0], told[1], totals)
+
+    def _baseline_score(
+        self,
+        nodes: Sequence[ir.Node],
+        moved: Sequence[Moved],
+        starts: Mapping[str, ir.Value | None],
+        y: ir.Value,
+        picked: GraphTarget,
+    ) -> ir.Value | None:
+        """Score at the baseline, [N, 1]; None for methods that do not claim completeness."""
+        if not self.method.complete:
+            return None
+        op = self.op
+        replaced: dict[ir.Value, ir.Value] = {}
+        for m in moved:
+            value, start = self.values[m.value], starts[m.source]
+            if m.baseline == "ids" and start is not None:
+                replaced[value] = Twin(nodes, {self.values[m.source]: start}, op).value(value)
+            elif start is not None:
+                replaced[value] = start
+            else:
+                zero = ir.tensor(np.zeros(1, value.dtype.numpy()))  # type: ignore[union-attr]
+                replaced[value] = op.ConstantOfShape(op.Shape(value), value=zero)
+                replaced[value].shape = value.shape
+        there = Twin(nodes, replaced, op).value(y)
+        there.shape = y.shape
+        return op.Reshape(score(op, there, picked.cotangent, self.batching.axis(self.subject.output)), [-1, 1])
+
+    def _outputs(self, totals: Mapping[str, ir.Value], picked: GraphTarget, before: ir.Value | None) -> None:
+        op = self.op
+        sums: list[ir.Value] = []
+        self.attributions: dict[str, str] = {}
+        for source in self.subject.moved:
+            parts = [totals[f"ig:attribution:{v.name}"] for v in source.values]
+            if source.kind == "tokens":
+                parts = [op.ReduceSum(p, [-1], keepdims=0) for p in parts]
+            total = parts[0]
+            for part in parts[1:]:
+                total = op.Add(total, part)
+            axis = self.batching.axis(source.values[0].name or "")
+            axes = (
+                None
+                if axis is None
+                else [a for a in range(len(total.shape or source.values[0].shape or ())) if a != axis]
+            )
+            if source.kind == "tokens" and axis is not None:
+                axes = [a for a in range(len(source.values[0].shape or ()) - 1) if a != axis]
+            summed = total if axes == [] else op.ReduceSum(total, axes, keepdims=0)
+            sums.append(op.Reshape(to_type(op, summed, compute_type(picked.picked)), [-1, 1]))
+            value = self.values[source.name]
+            result = to_type(op, total, source.values[0].dtype)
+            self.attributions[source.name] = self._output(result, f"{source.name}_attribution", value.shape)
+        lead: list[int | str] = ["N" if self.batching.batched else 1]
+        self._output(picked.index, "attributed_target", None)
+        if before is None:
+            delta = op.Mul(picked.picked, float("nan"))
+        else:
+            total = sums[0]
+            for part in sums[1:]:
+                total = op.Add(total, part)
+            delta = op.Sub(total, op.Sub(picked.picked, to_type(op, before, compute_type(picked.picked))))
+        self._output(delta, "convergence_delta", ir.Shape([*lead, 1]))
+
+    def _output(self, value: ir.Value, wanted: str, shape: ir.Shape | None) -> str:
+        result = self.op.Identity(value)
+        result.name = self._name(wanted)
+        result.shape = shape if shape is not None else value.shape
+        self.graph.outputs.append(result)
+        return result.name
+
+    def _lead_with_n(self) -> None:
+        """The same symbol leads every input and output of a model that is batchable."""
+        if self.batching.mode != "free":
+            return
+        for value in (*self.graph.inputs, *self.graph.outputs):
+            if value.shape is None:
+                rank = None
+            else:
+                rank = len(value.shape)
+            if rank:
+                value.shape = ir.Shape(["N", *list(value.shape)[1:]])  # type: ignore[arg-type]
+
+    def _describe(self, target: Any, baselines: Any, n_steps: int | None, quadrature: str | None, loop: str) -> None:
+        free = self.batching.mode == "free"
+        described: dict[str, Any] = {}
+        for source in self.subject.moved:
+            given = self._baseline_of(source.name, baselines)
+            small = not isinstance(given, str) and np.size(given if given is not None else 0) > 64
+            described[source.name] = 0 if given is None else "baked in" if small else given
+            if isinstance(described[source.name], np.ndarray | np.generic):
+                described[source.name] = described[source.name].tolist()
+        manifest = Manifest(
+            method=self.method.name,
+            inputs={
+                s.name: AttributedInput(
+                    self.attributions[s.name], "token" if s.kind == "tokens" else "float",
+                    self.batching.axis(s.values[0].name or ""),
+                )
+                for s in self.subject.moved
+            },
+            output=self.subject.output,
+            held=[s.name for s in self.subject.held],
+            target=target if isinstance(target, str | tuple) else int(target),
+            baselines=described,
+            n_steps=n_steps,
+            quadrature=quadrature,
+            batchable=free,
+            reason="" if free else self.batching.reason or "the shapes of the model are fixed",
+            names=self.taken,
+            notes={"loop": "looped" if n_steps and (loop == "looped" or not free) else "batched"},
+            version=importlib.metadata.version("onnx_ig"),
+        )  # fmt: skip
+        self.model.metadata_props.update(replace(self.subject.metadata, manifest=manifest).write())
+
+
+def _stepped(value: ir.Value) -> bool:
+    return value.name in ("ig:alphas", "ig:weights")

@@ -1,0 +1,94 @@
+"""What is explained: the prepared model, the values that move, those that are held, and the output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import onnx_ir as ir
+
+from onnx_ig.errors import OptionError
+from onnx_ig.graph.load import ModelLike, load
+from onnx_ig.graph.prepare import prepare
+from onnx_ig.graph.sources import Source, classify, float_value, graph_values, named, only_float_output
+from onnx_ig.manifest import Metadata, read
+
+__all__ = ["Subject", "candidates", "subject_of"]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A prepared model and what is asked of it.
+
+    `moved` are the sources attributed ("float", "tokens" or "value" for an internal one), `held` the inputs fed as they
+    are; `output` names the value explained.
+    """
+
+    model: ir.Model
+    moved: tuple[Source, ...]
+    held: tuple[Source, ...]
+    output: str
+    metadata: Metadata
+
+    @property
+    def graph(self) -> ir.Graph:
+        return self.model.graph
+
+    def value(self, name: str) -> ir.Value:
+        return graph_values(self.graph)[name]
+
+
+def subject_of(model: ModelLike, inputs: str | Sequence[str] | None, output: str | None) -> Subject:
+    """Load and prepare a model and settle its inputs and output.
+
+    Raises ModelError for a model that cannot be read; OptionError for a name that is unknown, not a float value, or
+    missing where several would do.
+    """
+    prepared = prepare(load(model))
+    graph = prepared.graph
+    values = graph_values(graph)
+    chosen = only_float_output(graph) if output is None else output
+    float_value(values, chosen, "output")
+    sources = classify(graph)
+    asked = named(inputs)
+    moved = [_asked(name, sources, values) for name in asked] if asked else [s for s in sources if s.kind != "held"]
+    if not moved:
+        told = "; ".join(f"{s.name!r}: {s.reason}" for s in sources) or "it has no inputs"
+        raise OptionError(
+            f"no input is attributed by default ({told}). Name a float value, an input or an internal one, with inputs=; "
+            f"candidates: {', '.join(map(repr, candidates(graph))) or 'none'}"
+        )
+    names = {s.name for s in moved}
+    if len(names) < len(moved):
+        raise OptionError(f"inputs: a name is given twice: {', '.join(asked)}")
+    held = [
+        s if s.kind == "held" else replace(s, kind="held", reason="not asked for")
+        for s in sources
+        if s.name not in names
+    ]
+    return Subject(prepared, tuple(moved), tuple(held), chosen, read(prepared.metadata_props))
+
+
+def _asked(name: str, sources: Sequence[Source], values: dict[str, ir.Value]) -> Source:
+    """A source by name: overrides what is held by default."""
+    known = {s.name: s for s in sources}
+    if name in known and known[name].kind == "tokens":
+        return known[name]
+    value = float_value(values, name, "inputs")
+    return Source(name, "float" if name in known else "value", (value,))
+
+
+def candidates(graph: ir.Graph) -> list[str]:
+    """The first float values behind each input: where attributions can start."""
+    found: list[str] = []
+    inputs = set(graph.inputs)
+    depends = set(inputs)
+    for node in graph:
+        if depends.isdisjoint(v for v in node.inputs if v is not None):
+            continue
+        floats = [v for v in node.outputs if v.dtype is not None and v.dtype.is_floating_point()]
+        if floats:
+            found.extend(v.name or "" for v in floats)
+        else:
+            depends.update(node.outputs)
+    return found[:8]

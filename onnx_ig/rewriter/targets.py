@@ -1,0 +1,104 @@
+"""The target of a served model as graph nodes: which entry of the output is explained, and its cotangent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_ig.errors import OptionError
+from onnx_ig.graph.emit import Emitter
+from onnx_ig.paths import compute_type, to_type
+
+__all__ = ["GraphTarget", "target_nodes"]
+
+
+@dataclass(frozen=True)
+class GraphTarget:
+    """What a target is in a graph.
+
+    `index` int64 [N, max(rank-1, 1)] ([1, max(rank, 1)] without a batch), `cotangent` of the output's shape, `picked` the
+    score that it selects, [N, 1], float32 or float64.
+    """
+
+    index: ir.Value
+    cotangent: ir.Value
+    picked: ir.Value
+
+
+def target_nodes(
+    op: Emitter, y: ir.Value, target: str | int | tuple[int, ...] | ir.Value, batched: bool
+) -> GraphTarget:
+    """Select one entry of `y` a row, whose leading axis is the batch where `batched`.
+
+    `target`: "predicted" (arg max over all non-batch axes), an index, a tuple of indices, or an int64 value
+    [N, rank-1]. `picked` is read by an operator that fails where the index is out of range, so that a wrong index never
+    explains nothing in silence.
+    Raises OptionError where an index does not fit the output's known axes, or the output's rank is not known.
+    """
+    if y.shape is None:
+        raise OptionError(
+            f"the rank of the output {y.name!r} is not known, so no entry of it can be chosen in the graph"
+        )
+    shape = op.Shape(y)
+    rank = len(y.shape) - batched
+    sizes = [op.Slice(shape, [i], [i + 1]) for i in range(batched, len(y.shape))]
+    strides = _strides(op, sizes)
+    lead = op.Slice(shape, [0], [1]) if batched else np.ones(1, np.int64)
+    flat = op.Reshape(y, op.Concat(lead, [-1], axis=0))
+    if isinstance(target, ir.Value):
+        index = target
+        position = _position(op, index, strides)
+    elif target == "predicted":
+        position = op.ArgMax(to_type(op, flat, compute_type(y)), axis=1, keepdims=1)
+        index = position if rank <= 1 else op.Mod(op.Div(position, strides), op.Concat(*sizes, axis=0))
+    else:
+        entries = _checked(target, y, batched)
+        index = op.Expand(np.asarray([entries or (0,)], np.int64), op.Concat(lead, [1], axis=0))
+        position = _position(op, index, strides)
+    entry = op.Range(0, op.Gather(op.Shape(flat), 1), 1)
+    cotangent = op.Reshape(op.Cast(op.Equal(entry, position), to=y.dtype.value), shape)  # type: ignore[union-attr]
+    cotangent.shape = y.shape
+    picked = op.GatherElements(to_type(op, flat, compute_type(y)), position, axis=1)
+    return GraphTarget(index, cotangent, picked)
+
+
+def _checked(target: str | int | tuple[int, ...], y: ir.Value, batched: bool) -> tuple[int, ...]:
+    if isinstance(target, str):
+        raise OptionError(f"target={target!r}: give 'predicted', 'input', an index or a tuple of indices")
+    entries = tuple(int(i) for i in target) if isinstance(target, tuple) else (int(target),)
+    if y.shape is None:
+        raise OptionError("target: the output's rank is not known, so an index cannot be placed; use 'predicted'")
+    sizes = list(y.shape)[1:] if batched else list(y.shape)
+    if not sizes and entries == (0,):
+        return ()
+    if len(entries) != len(sizes):
+        raise OptionError(
+            f"target={target}: the output {y.name!r} has {len(sizes)} axes beside the batch; give {len(sizes)} indices"
+        )
+    placed = []
+    for entry, size in zip(entries, sizes, strict=True):
+        if isinstance(size, int):
+            if not -size <= entry < size:
+                raise OptionError(f"target {entry} is out of range: the output {y.name!r} has {size} entries there")
+            entry %= size
+        elif entry < 0:
+            raise OptionError(f"target {entry}: an axis of unknown size is counted from its start")
+        placed.append(entry)
+    return tuple(placed)
+
+
+def _strides(op: Emitter, sizes: list[ir.Value]) -> ir.Value | None:
+    """[prod(sizes[1:]), ..., sizes[-1], 1] at run time; None for fewer than two axes."""
+    if len(sizes) < 2:
+        return None
+    strides: list[ir.Value] = [op.constant(np.ones(1, np.int64))]
+    for size in reversed(sizes[1:]):
+        strides.insert(0, op.Mul(strides[0], size))
+    return op.Concat(*strides, axis=0)
+
+
+def _position(op: Emitter, index: ir.Value, strides: ir.Value | None) -> ir.Value:
+    """Flat position [N, 1] of indices [N, rank-1]."""
+    return index if strides is None else op.ReduceSum(op.Mul(index, strides), [1], keepdims=1)

@@ -1,0 +1,112 @@
+"""Running a one-file model that `onnx_ig.rewrite` wrote: `load(path).run(feeds)`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onnx_ig.errors import FeedError, ModelError
+from onnx_ig.manifest import Manifest, read
+from onnx_ig.runtime.feeds import check_feeds, samples_in
+from onnx_ig.runtime.result import Attribution
+from onnx_ig.runtime.session import Array, Providers, Session
+from onnx_ig.runtime.steps import chunking, take
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+__all__ = ["ServedModel", "load"]
+
+
+def load(
+    path: str | os.PathLike[str] | bytes,
+    providers: Providers = None,
+    session_options: onnxruntime.SessionOptions | None = None,
+) -> ServedModel:
+    """Open a model that `onnx_ig.rewrite` wrote; needs onnxruntime and numpy alone.
+
+    Raises ModelError where there is no such file or it has no `onnx_ig.manifest`, MissingDependencyError without ONNX
+    Runtime, OptionError for a provider that is not available.
+    """
+    if not isinstance(path, bytes) and not os.path.isfile(path):
+        raise ModelError(f"there is no file {os.fspath(path)}")
+    return ServedModel(Session(path, providers, session_options))
+
+
+class ServedModel:
+    """A rewritten model in a session. `manifest` says what it computes."""
+
+    def __init__(self, session: Session):
+        self._session = session
+        described = read(session.metadata)
+        if described.manifest is None:
+            raise ModelError("the model has no onnx_ig.manifest; make one with onnx_ig.rewrite or `onnx-ig rewrite`")
+        self.manifest: Manifest = described.manifest
+        self.labels = described.labels
+        self.inputs = session.inputs
+
+    def run(
+        self,
+        feeds: Mapping[str, Any] | Any,
+        internal_batch_size: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Attribution:
+        """Attributions of every sample fed, the same kind of result that `Explainer.attribute` gives.
+
+        `feeds` also holds `target` and `<x>_baseline` where the model takes them. `internal_batch_size` samples (1 where
+        it is None and the model holds all steps as one batch) go into one run.
+        Raises FeedError, RunError.
+        """
+        given = check_feeds(self.inputs, feeds)
+        axes = dict.fromkeys(self.inputs, 0 if self.manifest.batchable else None)
+        n = samples_in(given, axes) if self.manifest.batchable else 1
+        if n == 0:
+            raise FeedError("the feeds hold no samples")
+        elements = max((a.size // n for a in given.values()), default=1) * (self.manifest.n_steps or 1)
+        size = chunking(n, 1, internal_batch_size, elements).samples
+        parts = []
+        for first in range(0, n, size):
+            last = min(first + size, n)
+            parts.append(self._session.run({k: take(a, axes[k], first, last) for k, a in given.items()}))
+            if progress is not None:
+                progress(last, n)
+        if len(parts) == 1:
+            found = parts[0]
+        else:
+            found = {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
+        return self._result(found, given)
+
+    def _result(self, found: Mapping[str, Array], feeds: dict[str, Array]) -> Attribution:
+        manifest, names = self.manifest, self.manifest.names
+        index = found[names.get("attributed_target", "attributed_target")]
+        delta = found[names.get("convergence_delta", "convergence_delta")].astype(np.float64).reshape(-1)
+        attributions = {name: found[i.attribution] for name, i in manifest.inputs.items()}
+        own = {i.attribution for i in manifest.inputs.values()} | {
+            names.get(n, n) for n in ("attributed_target", "convergence_delta")
+        }
+        outputs = {k: v for k, v in found.items() if k not in own}
+        prediction = self._prediction(outputs, index, len(delta))
+        total = np.zeros(len(delta))
+        for name, array in attributions.items():
+            axis = manifest.inputs[name].batch_axis
+            wide = array.astype(np.float64)
+            total += wide.sum() if axis is None else wide.sum(axis=tuple(a for a in range(wide.ndim) if a != axis))
+        return Attribution(
+            attributions=attributions, prediction=prediction, baseline_prediction=prediction - (total - delta),
+            convergence_delta=delta, outputs=outputs, target=index, method=manifest.method, output=manifest.output,
+            n_steps=manifest.n_steps, quadrature=manifest.quadrature, feeds=feeds, labels=self.labels,
+            gradients=(manifest.n_steps or 1) * len(delta), forwards=2 * len(delta),
+            notes=() if manifest.batchable else (f"one step a run: {manifest.reason}",),
+        )  # fmt: skip
+
+    def _prediction(self, outputs: Mapping[str, Array], index: Array, n: int) -> Array:
+        """The score of the target, [N]; NaN where the explained value is internal and so not among the outputs."""
+        output = outputs.get(self.manifest.output)
+        if output is None:
+            return np.full(n, np.nan)
+        batched = next(iter(self.manifest.inputs.values())).batch_axis is not None
+        rows = output.astype(np.float64) if batched else output.astype(np.float64)[None]
+        return rows if rows.ndim == 1 else np.asarray(rows[(np.arange(n), *index.T[: rows.ndim - 1])])

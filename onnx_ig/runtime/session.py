@@ -1,0 +1,120 @@
+"""ONNX Runtime sessions: finding the package, choosing providers, opening models, running them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_ig.errors import MissingDependencyError, OnnxIgWarning, OptionError, RunError
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+__all__ = ["Providers", "Session", "onnxruntime_module"]
+
+Array: TypeAlias = npt.NDArray[Any]
+Providers: TypeAlias = "Sequence[str | tuple[str, dict[str, Any]]] | None"
+
+_warned = False
+
+
+def onnxruntime_module() -> Any:
+    """The onnxruntime package.
+
+    Raises MissingDependencyError naming the extras where it is not installed; warns once where both distributions are
+    (they overwrite each other's files).
+    """
+    global _warned
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise MissingDependencyError(
+            "running models needs ONNX Runtime: pip install 'onnx_ig[cpu]' (or 'onnx_ig[gpu]' for CUDA)"
+        )
+    if not _warned:
+        _warned = True
+        if all(map(_installed, ("onnxruntime", "onnxruntime-gpu"))):
+            warnings.warn(
+                "both onnxruntime and onnxruntime-gpu are installed and overwrite each other's files; uninstall both and "
+                "install one: pip install 'onnx_ig[cpu]' or 'onnx_ig[gpu]'",
+                OnnxIgWarning,
+                stacklevel=3,
+            )
+    import onnxruntime
+
+    return onnxruntime
+
+
+def _installed(distribution: str) -> bool:
+    try:
+        importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+class Session:
+    """One model in one ONNX Runtime session.
+
+    Args:
+        model: a path, or the model's bytes.
+        providers: as `onnxruntime.InferenceSession` takes them; None is CUDA where the package has it, and CPU.
+        session_options: an `onnxruntime.SessionOptions`; None is the default with warnings of the log left out.
+
+    Raises:
+        MissingDependencyError: ONNX Runtime is not installed.
+        OptionError: a provider is not available.
+        RunError: ONNX Runtime refuses the model.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes,
+        providers: Providers = None,
+        session_options: onnxruntime.SessionOptions | None = None,
+    ):
+        ort = onnxruntime_module()
+        available = ort.get_available_providers()
+        chosen = list(providers) if providers is not None else [
+            p for p in ("CUDAExecutionProvider", "CPUExecutionProvider") if p in available
+        ]  # fmt: skip
+        names = [p if isinstance(p, str) else p[0] for p in chosen]
+        unknown = [n for n in names if n not in available]
+        if unknown:
+            raise OptionError(
+                f"execution provider {unknown[0]!r} is not available; this onnxruntime has {', '.join(available)}"
+            )
+        options = session_options
+        if options is None:
+            options = ort.SessionOptions()
+            options.log_severity_level = 3
+        source = model if isinstance(model, bytes) else os.fspath(model)
+        try:
+            self._session = ort.InferenceSession(source, options, providers=chosen)
+        except Exception as error:
+            raise RunError(f"ONNX Runtime cannot load the model: {_first_line(error)}") from error
+        self.inputs: dict[str, Any] = {i.name: i for i in self._session.get_inputs()}
+        self.outputs: list[str] = [o.name for o in self._session.get_outputs()]
+        self.metadata: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
+        self.providers: list[str] = self._session.get_providers()
+        self.runs = 0
+
+    def run(self, feeds: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
+        """Run once; feeds that the model does not take are left out. Raises RunError where ONNX Runtime fails."""
+        names = list(outputs) if outputs is not None else self.outputs
+        given = {n: np.ascontiguousarray(a) for n, a in feeds.items() if n in self.inputs}
+        try:
+            values = self._session.run(names, given)
+        except Exception as error:
+            raise RunError(f"ONNX Runtime failed while running the model: {_first_line(error)}") from error
+        self.runs += 1
+        return dict(zip(names, values, strict=True))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -94,7 +94,8 @@ def reverse(
 
     def add(value: ir.Value, contribution: ir.Value) -> None:
         total = contribution if value not in sums else op.Add(sums[value], contribution)
-        if value.shape is not None and total.shape is None and not total.is_graph_input():
+        own = total.graph is op.graph and not total.is_graph_input()  # a branch says nothing about an outer value
+        if own and value.shape is not None and total.shape is None:
             total.shape = value.shape.copy()  # layouts survive in the runtime where batch dimensions are named
         sums[value] = total
 

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
 
-from onnx_ig.graph.subgraphs import ORIGIN, copy_nodes, prune, set_outputs, subgraphs
+from onnx_ig.graph.states import CHANGES
+from onnx_ig.graph.subgraphs import ORIGIN, copy_graph, copy_nodes, prune, reads, set_outputs, subgraphs
 from onnx_ig.rules.context import Context
 
-__all__ = ["closed", "copied", "emit", "new_graph", "new_input"]
+__all__ = [
+    "closed",
+    "copied",
+    "described",
+    "emit",
+    "initial_cotangent",
+    "live_states",
+    "new_graph",
+    "new_input",
+    "refuse_changing_shape",
+    "rerun_body",
+]
 
 _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -27,6 +39,11 @@ def new_input(c: Context, like: ir.Value) -> ir.Value:
     value = ir.Value(name=c.op.names.numbered("ig"), type=like.type, shape=like.shape)
     c.op.graph.inputs.append(value)
     return value
+
+
+def described(like: ir.Value, shape: Iterable[int | ir.SymbolicDim | None] | None, name: str | None = None) -> ir.Value:
+    """A value of the element type of `like` and another shape, that nothing produces."""
+    return ir.Value(name=name, type=like.type, shape=None if shape is None else ir.Shape(shape))
 
 
 def copied(
@@ -48,6 +65,85 @@ def closed(c: Context, outputs: Sequence[ir.Value]) -> ir.Graph:
     prune(graph)
     _refuse_random(c, graph)
     return graph
+
+
+def live_states(
+    c: Context,
+    nodes: Sequence[ir.Node],
+    states: Sequence[ir.Value],
+    nexts: Sequence[ir.Value],
+    wrt: Iterable[ir.Value],
+    of: Iterable[ir.Value],
+) -> tuple[list[int], set[ir.Value]]:
+    """Which carried states need a cotangent, by index, and the values of the body on the way from `wrt` to `of`.
+
+    A state depends on `wrt` where its initial value does or an earlier iteration made it so; a cotangent reaches it
+    from `of` or from a later iteration.
+    """
+    pairs = list(zip(states, nexts, strict=True))
+    active, grown = set(wrt), set(wrt)
+    while True:
+        on_path = c.on_path(nodes, nexts, list(active))
+        grown = active | {s for s, n in pairs if n in on_path}
+        if grown == active:
+            break
+        active = grown
+    reached = set(of)
+    while True:
+        on_path = c.on_path(nodes, list(reached), list(active))
+        grown = reached | {n for s, n in pairs if s in on_path}
+        if grown == reached:
+            break
+        reached = grown
+    return [k for k, (s, n) in enumerate(pairs) if n in reached and s in active], on_path
+
+
+def rerun_body(
+    c: Context,
+    body: ir.Graph,
+    states: Sequence[ir.Value],
+    nexts: Sequence[ir.Value],
+    results: Sequence[ir.Value],
+    stored: Sequence[ir.Value],
+) -> tuple[ir.Graph, list[int]]:
+    """A copy of a loop body that gives `results`, then the states it needs, then `stored`, and no other output.
+
+    Returns it with the indices of the states it carries: those that `results` and `stored` depend on.
+    """
+    kept: set[ir.Value] = set()
+    while True:
+        following = [n for s, n in zip(states, nexts, strict=True) if s in kept]
+        needed = reads(body, [*results, *stored, *following])
+        grown = {s for s in states if s in needed}
+        if grown == kept:
+            break
+        kept = grown
+    carried = [k for k, s in enumerate(states) if s in kept]
+    graph, values = copy_graph(body, {}, c.op)
+    graph.outputs.clear()
+    for state in states:
+        if state not in kept:
+            graph.inputs.remove(values[state])
+    outputs = [*results, *(nexts[k] for k in carried), *stored]
+    return closed(c.within(graph), [values.get(v, v) for v in outputs]), carried
+
+
+def initial_cotangent(c: Context, index: int, initial: ir.Value, given: ir.Value | None) -> ir.Value:
+    """The cotangent of final state `index`, zeros where there is none."""
+    if given is not None:
+        return given
+    return c.zeros_like(c.outputs[index] if c.has_output(index) else initial)
+
+
+def refuse_changing_shape(c: Context, state: ir.Value) -> None:
+    """Refuses a state that provably has another shape after an iteration than before the first one."""
+    if CHANGES in state.meta:
+        before, after = state.meta[CHANGES]
+        raise c.refuse(
+            f"its carried value {state.name!r} changes shape between iterations, from {before} to {after}, "
+            "and its earlier values are needed",
+            "Preallocate it at its final shape, or give it out as a scan output instead of carrying it.",
+        )
 
 
 def emit(

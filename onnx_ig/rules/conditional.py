@@ -21,8 +21,9 @@ def if_(c: Context, *cotangents: ir.Value | None) -> list[ir.Value | None]:
         graph = c.attr(name)
         inner = new_graph(c, name)
         nodes, values = copied(inner, graph, {})
-        pairs = [(values.get(v, v), g) for v, g in zip(graph.outputs, cotangents, strict=True) if g is not None]
-        found = inner.differentiate(nodes, [v for v, _ in pairs], [g for _, g in pairs], captured)
+        given = [(values.get(v, v), g) for v, g in zip(graph.outputs, cotangents, strict=True) if g is not None]
+        own = [g if g.shape is not None else inner.op.Identity(g) for _, g in given]  # branches may differ in shape
+        found = inner.differentiate(nodes, [v for v, _ in given], own, captured)
         branches.append((inner, found))
     reached = [v for k, v in enumerate(captured) if any(found[k] is not None for _, found in branches)]
     graphs = []

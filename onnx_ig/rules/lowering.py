@@ -18,11 +18,13 @@ class Lowering:
     `conv_stride1`  "flipped" Conv with flipped, transposed weights, or "transpose" ConvTranspose.
     `relu_gate`     "mul" (gradient times the cast mask) or "where" (keeps an upstream inf or NaN behind a closed gate out).
     `max_pool`      "indices" (MaxPool's second output and ScatterElements) or "windows" (scatter-free).
+    `layer_norm`    "statistics" (the forward's mean and inverse deviation, as further outputs) or "recompute".
     """
 
     conv_stride1: str = "flipped"
     relu_gate: str = "mul"
     max_pool: str = "indices"
+    layer_norm: str = "statistics"
 
 
 _GENERIC = Lowering()
@@ -31,7 +33,7 @@ LOWERINGS: dict[str, Lowering] = {
     "generic": _GENERIC,
     "cpu": _GENERIC,
     "cuda": _GENERIC,
-    "tensorrt": replace(_GENERIC, max_pool="windows"),
-    "openvino": _GENERIC,
+    "tensorrt": replace(_GENERIC, max_pool="windows", layer_norm="recompute"),
+    "openvino": replace(_GENERIC, layer_norm="recompute"),
     "web": _GENERIC,
 }

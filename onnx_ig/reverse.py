@@ -161,6 +161,8 @@ def _apply(rule: Rule, c: Context, given: list[ir.Value | None]) -> Sequence[ir.
     if all(g is None for g in given):  # behind a blocked node: look for further refusals with a stand-in cotangent
         given = [v if is_float(v.dtype) else None for v in c.outputs]
     contributions = rule.function(c, *given)
+    if len(contributions) > len(c.wanted) and not c.captured:  # optional operands that this node leaves out at its end
+        contributions = contributions[: len(c.wanted)]
     if len(contributions) < len(c.wanted):
         contributions = (*contributions, *(None,) * (len(c.wanted) - len(contributions)))
     if len(contributions) != len(c.wanted):

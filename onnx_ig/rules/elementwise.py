@@ -142,5 +142,17 @@ def _pow_exponent(c: Context, gy: ir.Value, a: ir.Value, b: ir.Value) -> ir.Valu
     return gb if b.dtype == gb.dtype else c.op.Cast(gb, to=c.dtype(b).value)
 
 
+@gradient("Mod", broadcasts=True)
+def mod(c: Context, gy: ir.Value) -> Values:
+    """y = a - b*q, q = a/b rounded down or (fmod) towards 0: ga = gy, gb = -gy*q, between the jumps. Source: ONNX Mod-28.
+
+    q is recovered from y, whatever the rounding; floats need fmod = 1 up to opset 27.
+    """
+    if not c.wants(1):
+        return gy, None
+    a, b = c.operand(0), c.operand(1)
+    return gy, product(c, c.op.Neg(gy), c.op.Round(c.op.Div(c.op.Sub(a, c.output), b)))
+
+
 declare_zero("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "And", "Or", "Xor", "IsNaN", "IsInf")
 declare_zero("Floor", "Ceil", "Round", "Sign", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot")

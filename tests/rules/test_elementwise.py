@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import helper
 
-from tests.gradcheck import check, gradients_of, node_model
+from onnx_ig import OnnxIgWarning, add_gradients
+from tests.gradcheck import Runner, check, gradients_of, graph_model, node_model
 
 rng = np.random.default_rng(0)
 
@@ -105,3 +107,39 @@ def test_float16_does_not_overflow(op: str, x: float) -> None:
     assert np.isfinite(got).all()
     expected = {"Reciprocal": -1 / 9e4, "Sqrt": 0.5 / 6e4**0.5, "Erf": 0.0, "Abs": 1.0}[op]
     np.testing.assert_allclose(got, [expected], rtol=2e-2)
+
+
+@pytest.mark.parametrize("b", [np.array([[0.7, -0.4, 2.3]]), np.array(1.3)])
+@pytest.mark.parametrize(("fmod", "opset"), [(1, 20), (1, 28), (0, 28)])
+def test_remainder(b: np.ndarray, fmod: int, opset: int) -> None:
+    inputs = {"a": np.array([[3.1, -2.2, 0.9], [-5.3, 7.7, 4.4]]), "b": b}
+    check("Mod", inputs, {"fmod": fmod}, opset=opset)
+
+
+def test_remainder_by_infinity_and_by_an_unused_zero() -> None:
+    feeds = {"a": np.array([3.5, 1.0]), "b": np.array([np.inf, 0.0])}
+    got = gradients_of(node_model("Mod", feeds, {"fmod": 1}), feeds, "y", ["a", "b"], np.array([1.0, 0.0]))
+    assert got["a"].tolist() == [1, 0]
+    assert got["b"].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("op", ["Floor", "Ceil", "Round", "Sign"])
+def test_steps_have_zero_derivative_and_say_so(op: str) -> None:
+    feeds = {"x": np.array([0.3, -1.7])}
+    with pytest.warns(OnnxIgWarning, match=op):
+        augmented = add_gradients(node_model(op, feeds), of="y", wrt="x")
+    assert Runner(augmented)({**feeds, "grad_y": np.ones(2)})[1].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("op", ["Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"])
+def test_comparisons_end_a_path(op: str) -> None:
+    nodes = [
+        helper.make_node(op, ["x", "limit"], ["flag"], name="compare"),
+        helper.make_node("Cast", ["flag"], ["one"], to=11),
+        helper.make_node("Mul", ["x", "one"], ["y"]),
+    ]
+    inputs = {"x": np.array([2.0, -1.0, 3.0]), "limit": np.array(2.0)}
+    expected = Runner(graph_model(nodes[:2], inputs, ["one"], constants=["limit"]))({"x": inputs["x"]})[0]
+    model = graph_model(nodes, inputs, ["y"], constants=["limit"])
+    got = gradients_of(model, {"x": inputs["x"]}, "y", ["x"], np.ones(3))["x"]
+    assert got.tolist() == expected.tolist()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import onnx
 import onnx_ir as ir
@@ -19,7 +20,7 @@ Known = tuple["ir.TypeProtocol | None", "ir.Shape | None"]
 
 
 def infer(model: ir.Model) -> None:
-    """Infer types and shapes of all values from those of the graph inputs, on a copy without weights.
+    """Infer types and shapes of all values from those of the graph inputs, without looking at weights.
 
     What the file declares for computed values is dropped first: exporters and optimisers leave stale types and shapes,
     and a wrong one is worse than none. It comes back only where nothing could be inferred: the type of any value, the
@@ -46,48 +47,60 @@ def infer(model: ir.Model) -> None:
 
 def _run(model: ir.Model) -> None:
     """One pass of onnx's inference; fills what is missing and changes nothing else."""
-    copy = _without_weights(model)
+    with _weights_as_inputs(model):
+        proto = ir.to_proto(model)
+    proto.ir_version = max(proto.ir_version, 10)
     try:
-        proto = onnx.shape_inference.infer_shapes(
-            ir.to_proto(copy), check_type=False, strict_mode=False, data_prop=True
-        )
-        inferred = ir.from_proto(proto)
+        inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
     except Exception as error:  # inference is a help, and what it raises on malformed graphs is of many kinds
         _log.info("shape inference failed: %s", error)
         return
-    for graph, twin in zip(model.graphs(), inferred.graphs(), strict=True):
-        found = {v.name: v for v in _values(twin)}
-        for value in _values(graph):
-            other = found.get(value.name)
-            if not value.name or other is None:
-                continue
-            if value.type is None:
-                value.type = other.type
-            if value.shape is None:
-                value.shape = other.shape
+    found = {info.name: info for graph in _graphs(inferred.graph) for info in (*graph.value_info, *graph.output)}
+    for graph in model.graphs():
+        for value in (*graph.inputs, *(v for node in graph for v in node.outputs)):
+            info = found.get(value.name or "")
+            if info is not None and (value.type is None or value.shape is None):
+                value_type, shape = _known(info)
+                value.type = value.type or value_type
+                value.shape = shape if value.shape is None else value.shape
 
 
-def _values(graph: ir.Graph) -> Iterable[ir.Value]:
-    yield from graph.inputs
-    yield from graph.initializers.values()
-    for node in graph:
-        yield from node.outputs
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+                yield from _graphs(inner)
 
 
-def _without_weights(model: ir.Model) -> ir.Model:
-    copy = model.clone()
-    copy.ir_version = max(copy.ir_version or 10, 10)
-    for graph in copy.graphs():
-        for name, value in list(graph.initializers.items()):
-            tensor = value.const_value
-            if tensor is None or tensor.nbytes <= _KEPT_BYTES:
-                continue
-            value.type = ir.TensorType(tensor.dtype)
-            value.shape = ir.Shape(tensor.shape.numpy())
-            graph.initializers.pop(name)
-            if value not in graph.inputs:
-                copy.graph.inputs.append(value)  # inner graphs see it there too
-    return copy
+@contextmanager
+def _weights_as_inputs(model: ir.Model) -> Iterator[None]:
+    """Large initializers of all graphs are inputs of the main graph for a while; inner graphs see them there too."""
+    inputs = len(model.graph.inputs)
+    initializers = [(graph, dict(graph.initializers)) for graph in model.graphs()]
+    try:
+        for graph, values in initializers:
+            for name, value in values.items():
+                tensor = value.const_value
+                if tensor is None or tensor.nbytes <= _KEPT_BYTES:
+                    continue
+                value.type = ir.TensorType(tensor.dtype)
+                value.shape = ir.Shape(tensor.shape.numpy())
+                del graph.initializers[name]
+                if not value.is_graph_input():
+                    model.graph.inputs.append(value)
+        yield
+    finally:
+        while len(model.graph.inputs) > inputs:
+            model.graph.inputs.pop()
+        for graph, values in initializers:
+            graph.initializers.clear()
+            graph.initializers.update(values)
+
+
+def _known(info: onnx.ValueInfoProto) -> Known:
+    value = ir.serde.deserialize_value_info_proto(info, None)
+    return value.type, value.shape
 
 
 def _fill(model: ir.Model, declared: dict[ir.Value, Known]) -> bool:
@@ -119,14 +132,18 @@ def _inferred(node: ir.Node, imports: dict[str, int]) -> list[Known]:
     """One node of a domain that onnx knows, from the types of its operands."""
     nothing: list[Known] = [(None, None)] * len(node.outputs)
     operands = [v for v in node.inputs if v is not None]
-    version = imports.get(node.domain, 1)
-    if any(v.type is None for v in operands) or not onnx.defs.has(node.op_type, domain=node.domain):
+    if any(v.type is None for v in operands):
         return nothing
     if any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values()):
         return nothing  # typed by the next pass, from what their bodies hold
     try:
+        schema = onnx.defs.get_schema(node.op_type, imports.get(node.domain, 1), node.domain)
+    except onnx.defs.SchemaError:  # an experimental operator, known to runtimes only
+        return nothing
+    known: dict[str | None, Known] = {}
+    try:
         found = onnx.shape_inference.infer_node_outputs(
-            onnx.defs.get_schema(node.op_type, version, node.domain),
+            schema,
             ir.to_proto(node),
             {v.name or "": ir.to_proto(v).type for v in operands},
             {
@@ -136,15 +153,21 @@ def _inferred(node: ir.Node, imports: dict[str, int]) -> list[Known]:
             },
             opset_imports=[onnx.helper.make_opsetid(domain, number) for domain, number in imports.items()],
         )
+        known = {n: _known(onnx.helper.make_value_info(n, proto)) for n, proto in found.items()}
     except Exception as error:  # as in _run
         _log.info("shape inference of %s failed: %s", node.name, error)
-        return nothing
-    known = {name: ir.serde.deserialize_value_info_proto(_info(name, proto), None) for name, proto in found.items()}
-    return [(known[v.name].type, known[v.name].shape) if v.name in known else (None, None) for v in node.outputs]
+    return [known.get(v.name, (_by_schema(node, schema, i), None)) for i, v in enumerate(node.outputs)]
 
 
-def _info(name: str, proto: onnx.TypeProto) -> onnx.ValueInfoProto:
-    return onnx.helper.make_value_info(name, proto)
+def _by_schema(node: ir.Node, schema: onnx.defs.OpSchema, index: int) -> ir.TypeProtocol | None:
+    """The type of an operand whose type variable the output shares: what inference leaves out where shapes are open."""
+    if not schema.outputs:
+        return None
+    variable = schema.outputs[min(index, len(schema.outputs) - 1)].type_str
+    for value, formal in zip(node.inputs, schema.inputs, strict=False):
+        if value is not None and formal.type_str == variable:
+            return value.type
+    return None
 
 
 def _merged(inferred: ir.Shape | None, declared: ir.Shape) -> ir.Shape:

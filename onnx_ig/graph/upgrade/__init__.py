@@ -45,7 +45,7 @@ from onnx_ig.errors import ModelError
 from onnx_ig.graph.names import Names
 from onnx_ig.graph.types import infer
 from onnx_ig.graph.upgrade import meanings, normalization, operands, removed, resize, scan
-from onnx_ig.graph.upgrade.adapter import ADAPTERS, FOREVER, Inserter, Old, adapter
+from onnx_ig.graph.upgrade.adapter import ADAPTERS, FOREVER, Adapter, Inserter, Old, adapter
 
 __all__ = [
     "ADAPTERS",
@@ -62,6 +62,7 @@ __all__ = [
 ]
 
 OLDEST = 20
+_IN_PLACE_GONE = 6
 _RANKS_KNOWN = 7  # below, onnx infers next to nothing: the first step goes there, so that the second one sees ranks
 
 
@@ -86,30 +87,39 @@ def upgrade(model: ir.Model) -> None:
         )
     target = max(OLDEST, *versions)
     for step in (_RANKS_KNOWN, target):
-        if min(versions) >= step:
-            continue
-        if len(versions) == 1:
+        pending = {node for node in nodes if _adapters(node, step, target)}
+        if pending and len(versions) == 1:
             infer(model)
-        _bring(model, step, target)
-        versions = {max(v, step) for v in versions}
-        model.opset_imports[""] = step
-    model.opset_imports[""] = target
+        _bring(model, pending, step, target)
+        versions = {max(version, step) for version in versions}
+        model.opset_imports[""] = max(step, *versions)
     for node in _nodes(model):
         node.version = None
 
 
-def _bring(model: ir.Model, step: int, target: int) -> None:
+def _adapters(node: ir.Node, step: int, target: int) -> list[Adapter]:
+    version = node.version or 0
+    found = [f for until, f in ADAPTERS.get(node.op_type, ()) if version < until and (until <= step or step == target)]
+    if version < _IN_PLACE_GONE and "consumed_inputs" in node.attributes:
+        found.append(_not_in_place)
+    return found
+
+
+def _not_in_place(o: Old) -> None:
+    """Which operands an operator might overwrite, a hint that opset 6 did away with."""
+    o.take("consumed_inputs")
+
+
+def _bring(model: ir.Model, pending: set[ir.Node], step: int, target: int) -> None:
     names = Names(model)
-    for graph in model.graphs():
+    for graph in list(model.graphs()):  # Scan-8 moves its body a level down
         op = Inserter(graph, names, target)
         for node in list(graph):
-            if node.domain or node.version is None or node.version >= step:
-                continue
-            node.attributes.pop("consumed_inputs", None)
-            for until, function in ADAPTERS.get(node.op_type, ()):
-                if node.graph is graph and node.version < until and (until <= step or step == target):
+            for function in _adapters(node, step, target) if node in pending else ():
+                if node.graph is graph:
                     function(Old(node, op))
-            node.version = step
+            if node.version is not None:
+                node.version = max(node.version, step)
 
 
 def _nodes(model: ir.Model) -> list[ir.Node]:

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_ig.errors import ModelError
 from onnx_ig.graph.emit import Emitter
 
-__all__ = ["ADAPTERS", "FOREVER", "Inserter", "Old", "adapter"]
+__all__ = ["ADAPTERS", "FOREVER", "Adapter", "Inserter", "Old", "adapter"]
 
 FOREVER = 1 << 30
 """`until` of operators that were removed: every opset that has them is too old."""

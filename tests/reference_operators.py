@@ -12,6 +12,8 @@ import numpy as np
 from onnx.reference.op_run import OpRun
 
 from tests.reference_functions import FUNCTIONS
+from tests.reference_shapes import SHAPES
+from tests.reference_windows import POOLS
 
 __all__ = ["OPERATORS"]
 
@@ -66,4 +68,4 @@ class ConvTranspose(OpRun):
         return (y if b is None else y + b.reshape(-1, *ones),)
 
 
-OPERATORS: list[type[OpRun]] = [ConvTranspose, *FUNCTIONS]
+OPERATORS: list[type[OpRun]] = [ConvTranspose, *POOLS, *SHAPES, *FUNCTIONS]

@@ -17,6 +17,7 @@ import onnx_ir as ir
 from onnx_ig.rules.context import Context
 from onnx_ig.rules.registry import gradient
 from onnx_ig.rules.windows import (
+    Vector,
     Windows,
     conv_windows,
     crop,
@@ -154,9 +155,7 @@ def _weight_gradient(
     return gw if windows.slack is None else crop(op, gw, None, w, windows.rank)
 
 
-def _regrouped(
-    c: Context, value: ir.Value, group: int, order: list[int], leading: list[list[int] | ir.Value]
-) -> ir.Value:
+def _regrouped(c: Context, value: ir.Value, group: int, order: list[int], leading: list[Vector]) -> ir.Value:
     """[A, g*B, L...] as [A, g, B, all L], its axes in `order`, reshaped to [*leading, L...]; at any rank."""
     op, lengths = c.op, dims(c.op, value, 2)
     flat = [math.prod(lengths)] if isinstance(lengths, list) else op.ReduceProd(lengths, [0], keepdims=1)
@@ -165,11 +164,11 @@ def _regrouped(
     return op.Reshape(turned, joined(op, *leading, lengths), allowzero=1)
 
 
-def _divided(c: Context, size: list[int] | ir.Value, group: int) -> list[int] | ir.Value:
+def _divided(c: Context, size: Vector, group: int) -> Vector:
     return [size[0] // group] if isinstance(size, list) else c.op.Div(size, [group])
 
 
-def _times(c: Context, size: list[int] | ir.Value, group: int) -> list[int] | ir.Value:
+def _times(c: Context, size: Vector, group: int) -> Vector:
     return [size[0] * group] if isinstance(size, list) else c.op.Mul(size, [group])
 
 

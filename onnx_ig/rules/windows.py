@@ -17,22 +17,29 @@ from onnx_ig.graph.emit import Emitter
 from onnx_ig.rules.context import Context
 
 __all__ = [
+    "Vector",
     "Windows",
     "conv_windows",
     "crop",
+    "difference",
     "dims",
+    "entry",
     "extents_at_run_time",
     "halves",
     "joined",
     "known_dims",
     "pad_spatial",
+    "pads_of",
+    "pool_counts",
     "pool_windows",
+    "reach",
     "same_pads",
     "spatial_axes",
     "spatial_shape",
 ]
 
 Ints = tuple[int, ...]
+Vector = list[int] | ir.Value
 
 
 @dataclass(frozen=True)
@@ -150,10 +157,21 @@ def pool_windows(c: Context) -> Windows:
     kernel = c.attr("kernel_shape")
     if not kernel:
         raise c.refuse("its attribute kernel_shape is missing", "The model is not valid ONNX.")
-    return _windows(c, len(kernel), tuple(kernel))
+    windows = _windows(c, len(kernel), tuple(kernel))
+    dilated = max(windows.dilations or (1,)) > 1
+    if windows.is_open and (dilated or any(s > k + 1 for s, k in zip(windows.strides or (), kernel, strict=True))):
+        raise c.refuse(
+            f"runtimes disagree about auto_pad={windows.auto_pad} with strides {list(windows.strides or ())} and "
+            f"dilations {list(windows.dilations or ())} over a kernel of {list(kernel)}",
+            "Write its pads out.",
+        )
+    windows = windows.with_lengths(known_dims(c.operand(0), 2))
+    if windows.is_open and windows.slack is None and windows.extents is not None:
+        return windows.with_totals([e - 1 for e in windows.extents])  # SAME at stride 1 asks for no length
+    return windows
 
 
-def spatial_axes(op: Emitter, value: ir.Value, rank: int | None) -> list[int] | ir.Value:
+def spatial_axes(op: Emitter, value: ir.Value, rank: int | None) -> Vector:
     """Axes 2 ... of `value`, at run time where the rank is not known."""
     if rank is not None:
         return list(range(2, rank + 2))
@@ -168,13 +186,13 @@ def known_dims(value: ir.Value, start: int = 0, end: int | None = None) -> list[
     return [int(d) for d in dims] if all(isinstance(d, int) for d in dims) else None  # type: ignore[arg-type]
 
 
-def dims(op: Emitter, value: ir.Value, start: int = 0, end: int | None = None) -> list[int] | ir.Value:
+def dims(op: Emitter, value: ir.Value, start: int = 0, end: int | None = None) -> Vector:
     """Dimensions `start` to `end`, at run time where they are not known."""
     known = known_dims(value, start, end)
     return op.Shape(value, start=start, end=end) if known is None else known
 
 
-def joined(op: Emitter, *parts: list[int] | ir.Value) -> list[int] | ir.Value:
+def joined(op: Emitter, *parts: Vector) -> Vector:
     """Parts of a shape as one, constant where all are."""
     if any(isinstance(part, ir.Value) for part in parts):
         return op.Concat(*(part for part in parts if isinstance(part, ir.Value) or part), axis=0)
@@ -196,9 +214,63 @@ def crop(op: Emitter, value: ir.Value, begins: ir.Value | None, like: ir.Value, 
     return op.Slice(value, starts, lengths, axes)
 
 
-def pad_spatial(op: Emitter, value: ir.Value, begins: ir.Value, ends: ir.Value) -> ir.Value:
-    """Zeros around the spatial axes, by amounts computed at run time (negative: cropped)."""
-    return op.Pad(value, op.Concat([0, 0], begins, [0, 0], ends, axis=0))
+def pads_of(op: Emitter, windows: Windows, x: ir.Value, y: ir.Value) -> tuple[Vector, Vector]:
+    """Pads before and behind the spatial axes of `x`, over which `y` has one entry a window."""
+    if windows.begins is not None and windows.ends is not None:
+        return list(windows.begins), list(windows.ends)
+    kernel = op.constant(np.asarray(windows.kernel, np.int64))
+    return same_pads(op, windows, kernel, spatial_shape(op, x), op.Shape(y, start=2))
+
+
+def pool_counts(c: Context, windows: Windows) -> Vector:
+    """Windows along each spatial axis of a pooling node."""
+    lengths = known_dims(c.operand(0), 2)
+    if lengths is None or windows.begins is None or windows.ends is None:
+        return c.op.Shape(c.output, start=2)
+    counts = []
+    axes = zip(lengths, windows.begins, windows.ends, windows.extents or (), windows.strides or (), strict=True)
+    for length, begin, end, extent, s in axes:
+        room, up = length + begin + end - extent, c.attr("ceil_mode", 0) == 1
+        count = (-(-room // s) if up else room // s) + 1
+        if up and (count - 1) * s >= length + begin:
+            raise c.refuse(
+                "onnx's shape inference counts a window that its ceil_mode would start in the end pads, and runtimes "
+                "leave it out",
+                "Write the pads for ceil_mode=0.",
+            )
+        counts.append(count)
+    return counts
+
+
+def entry(op: Emitter, values: Vector, index: int) -> Vector:
+    """One entry of a vector, still a vector."""
+    return values[index : index + 1] if isinstance(values, list) else op.Slice(values, [index], [index + 1])
+
+
+def reach(op: Emitter, windows: Windows, counts: Vector) -> Vector:
+    """Positions from the start of the first window to the end of the last, (count-1)*stride + extent."""
+    strides, extents = list(windows.strides or ()), list(windows.extents or ())
+    if isinstance(counts, list):
+        return [(n - 1) * s + e for n, s, e in zip(counts, strides, extents, strict=True)]
+    return op.Add(op.Mul(op.Sub(counts, 1), strides), extents)
+
+
+def difference(op: Emitter, a: Vector, b: Vector) -> Vector:
+    """a - b, constant where both are."""
+    if isinstance(a, list) and isinstance(b, list):
+        return [i - j for i, j in zip(a, b, strict=True)]
+    return op.Sub(a, b)
+
+
+def pad_spatial(
+    op: Emitter,
+    value: ir.Value,
+    begins: Vector,
+    ends: Vector,
+    fill: np.ndarray | None = None,
+) -> ir.Value:
+    """Zeros (or `fill`) around the spatial axes; negative amounts crop."""
+    return op.Pad(value, joined(op, [0, 0], begins, [0, 0], ends), fill)
 
 
 def same_pads(

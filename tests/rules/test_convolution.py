@@ -7,6 +7,7 @@ import pytest
 
 from onnx_ig.rules import LOWERINGS, Lowering
 from tests.gradcheck import SHAPES, check, check_model, gradients_of, node_model
+from tests.rules.configurations import conv_configuration
 
 rng = np.random.default_rng(0)
 
@@ -58,21 +59,9 @@ def test_conv_same_at_any_length(length: int, kernel: int, stride: int, upper: b
     check("Conv", conv((1, 2, length), (2, 2, kernel)), attributes, shapes=("static", "dynamic", "unranked"))
 
 
-def random_configuration(seed: int) -> tuple[int, tuple[int, ...], tuple[int, ...], dict[str, Any]]:
-    """Rank, lengths, kernel and attributes such that every axis holds at least one window."""
-    rng = np.random.default_rng(seed)
-    rank = int(rng.integers(1, 4))
-    kernel, strides, dilations = (rng.integers(1, 4, rank) for _ in range(3))
-    extent = (kernel - 1) * dilations + 1
-    pads = rng.integers(0, 3, 2 * rank)
-    lengths = np.maximum(1, extent - pads[:rank] - pads[rank:]) + rng.integers(0, 4, rank)
-    attributes = {"strides": strides.tolist(), "dilations": dilations.tolist(), "pads": pads.tolist()}
-    return rank, tuple(lengths.tolist()), tuple(kernel.tolist()), attributes
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_conv_random(seed: int) -> None:
-    _, lengths, kernel, attributes = random_configuration(seed)
+    attributes, lengths, kernel = conv_configuration(seed)
     rng = np.random.default_rng(seed)
     group, inner, outer = (int(n) for n in rng.integers(1, 3, 3))
     operands = conv((2, group * inner, *lengths), (group * outer, inner, *kernel))
@@ -143,7 +132,7 @@ def test_newest_opset(op: str) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_transposed_form_is_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LOWERINGS, "transposed", Lowering(conv_stride1="transpose"))
-    _, lengths, kernel, attributes = random_configuration(seed)
+    attributes, lengths, kernel = conv_configuration(seed)
     attributes["strides"] = [1] * len(lengths)
     operands = conv((2, 4, *lengths), (6, 2, *kernel), bias=False)
     feeds = {n: a.astype(np.float32) for n, a in operands.items() if a is not None}

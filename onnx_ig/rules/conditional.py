@@ -22,8 +22,7 @@ def if_(c: Context, *cotangents: ir.Value | None) -> list[ir.Value | None]:
         inner = new_graph(c, name)
         nodes, values = copied(inner, graph, {})
         given = [(values.get(v, v), g) for v, g in zip(graph.outputs, cotangents, strict=True) if g is not None]
-        own = [g if g.shape is not None else inner.op.Identity(g) for _, g in given]  # branches may differ in shape
-        found = inner.differentiate(nodes, [v for v, _ in given], own, captured)
+        found = inner.differentiate(nodes, [v for v, _ in given], [g for _, g in given], captured)
         branches.append((inner, found))
     reached = [v for k, v in enumerate(captured) if any(found[k] is not None for _, found in branches)]
     graphs = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -97,6 +98,8 @@ def scan(c: Context, *cotangents: ir.Value | None) -> list[ir.Value | None]:
     outputs = [inner.zeros_like(g) if new is None else new for g, new in zip(carried, found, strict=False)]
     outputs += [inner.op.Add(new_input(inner, v), g) for v, g in summed.items()]
     graph = closed(inner, [*outputs, *(g for g in given.values() if g is not None)])
+    likes = [*(parts.states[k] for k in live), *summed, *(parts.items[k] for k in given)]
+    _know_ranks(c, graph.outputs, likes)
 
     needed = [k for k, s in enumerate(read_states) if s.uses()]
     stored = _rerun(c, parts, needed)
@@ -122,6 +125,18 @@ def scan(c: Context, *cotangents: ir.Value | None) -> list[ir.Value | None]:
     )
     by_value = dict(zip(summed, results[len(live) :], strict=False))
     return [*(by_index.get(k) for k in range(len(c.inputs))), *(by_value.get(v) for v in c.captured)]
+
+
+def _know_ranks(c: Context, outputs: Sequence[ir.Value], likes: Sequence[ir.Value]) -> None:
+    """Give the outputs of a body, whose ranks runtimes want to know, the shapes of what they are cotangents of."""
+    for output, like in zip(outputs, likes, strict=True):
+        if output.shape is None and like.shape is None:
+            raise c.refuse(
+                f"the number of dimensions of {like.name!r}, which its body reads, is not known",
+                "Declare the shapes of the model's inputs, with symbols where they vary.",
+            )
+        if output.shape is None and like.shape is not None:
+            output.shape = like.shape.copy()
 
 
 def _rerun(c: Context, parts: _Scan, needed: list[int]) -> list[ir.Value]:

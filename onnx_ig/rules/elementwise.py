@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_ig.rules.context import Context
 from onnx_ig.rules.gates import product, quotient
 from onnx_ig.rules.registry import declare_zero, gradient
+from onnx_ig.rules.signs import positive
 
 Values = tuple[ir.Value | None, ...]
 
@@ -38,7 +39,7 @@ def div(c: Context, gy: ir.Value) -> Values:
     """ga = gy/b, gb = -gy*a/b^2; 0 where gy is 0, also at b = 0. Source: ONNX Div-14."""
     a, b = c.operand(0), c.operand(1)
     fixed = c.constant(b)
-    if fixed is None or not fixed.all():
+    if not (positive(c, b) or (fixed is not None and fixed.all())):
         b = c.op.Where(c.op.Equal(gy, 0.0), 1.0, b)
     ga = c.op.Div(gy, b)
     return ga, c.op.Neg(c.op.Div(c.op.Mul(ga, a), b)) if c.wants(1) else None
@@ -82,7 +83,12 @@ def reciprocal(c: Context, gy: ir.Value) -> Values:
 @gradient("Sqrt")
 def sqrt(c: Context, gy: ir.Value) -> Values:
     """gx = gy/(2y), infinite at x = 0 unless gy is 0. Source: ONNX Sqrt-13."""
-    return (quotient(c, gy, c.op.Mul(c.output, 2.0)),)
+    return (_square_root(c, gy),)
+
+
+def _square_root(c: Context, gy: ir.Value) -> ir.Value:
+    twice = c.op.Mul(c.output, 2.0)
+    return c.op.Div(gy, twice) if positive(c, c.operand(0)) else quotient(c, gy, twice)
 
 
 @gradient("Exp")
@@ -127,7 +133,7 @@ def _pow_base(c: Context, gy: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
         if power == 2:
             return c.op.Mul(gy, c.op.Mul(a, 2.0))
         if power == 0.5:
-            return quotient(c, gy, c.op.Mul(c.output, 2.0))
+            return _square_root(c, gy)
         derivative = c.op.Mul(c.op.Pow(a, np.asarray(power - 1, c.dtype(a).numpy())), power)
         return c.op.Mul(gy, derivative) if power > 1 else product(c, gy, derivative)
     exponent = b if b.dtype == a.dtype else c.op.Cast(b, to=c.dtype(a).value)

@@ -68,12 +68,12 @@ def _batch_training(c: Context, gy: ir.Value | None, gmean: ir.Value | None, gva
         if c.wants(2):
             gbias = channels(c, wide, operand, c.operand(2))
     momentum = c.attr("momentum", 0.9)
-    size = count(c, operand, axes, mean, c.dtype(x))
     if gmean is not None:
-        share = c.op.Div(c.op.Mul(narrow(c, gmean, x), 1 - momentum), size)
+        share = c.op.Div(c.op.Mul(narrow(c, gmean, x), 1 - momentum), count(c, operand, axes, mean, c.dtype(x)))
         parts.append(c.op.Expand(per_channel(c, share, operand), c.op.Shape(x)))
     if gvariance is not None:
-        share = c.op.Div(c.op.Mul(narrow(c, gvariance, x), 2 * (1 - momentum)), size)
+        share = c.op.Mul(narrow(c, gvariance, x), 2 * (1 - momentum))
+        share = c.op.Div(share, count(c, operand, axes, mean, c.dtype(x)))
         parts.append(c.op.Mul(centred, per_channel(c, share, operand)))
     gx = parts[0] if parts else None
     for part in parts[1:]:
@@ -115,13 +115,14 @@ def layer_normalization(
             gscale = c.sum_to(c.op.Mul(wide, c.op.Mul(centred, r)), operand.shape, scale)
         if bias is not None and c.wants(2):
             gbias = narrow(c, c.sum_to(wide, operand.shape, bias), bias)
-    size = count(c, operand, axes, mean, c.dtype(x))
     if gmean is not None:
-        part = c.op.Expand(c.op.Div(narrow(c, gmean, x), size), c.op.Shape(x))
+        part = c.op.Div(narrow(c, gmean, x), count(c, operand, axes, mean, c.dtype(x)))
+        part = c.op.Expand(part, c.op.Shape(x))
         gx = part if gx is None else c.op.Add(gx, part)
     if gr is not None:
         slope = c.op.Mul(c.op.Mul(narrow(c, gr, x), r), c.op.Mul(r, r))
-        part = c.op.Neg(c.op.Mul(centred, c.op.Div(slope, size)))
+        slope = c.op.Div(slope, count(c, operand, axes, mean, c.dtype(x)))
+        part = c.op.Neg(c.op.Mul(centred, slope))
         gx = part if gx is None else c.op.Add(gx, part)
     given = (
         None if gx is None else narrow(c, gx, operand),
@@ -166,10 +167,11 @@ def group_normalization(c: Context, gy: ir.Value) -> Values:
     gx = gscale = gbias = None
     if c.wants(0):
         gx = narrow(c, c.reshape_like(_through_statistics(c, g, centred, r, [2]), operand), operand)
-    xhat = c.op.Mul(centred, r)
     if c.wants(1) and by_channel:
-        gscale = channels(c, c.op.Mul(wide, c.reshape_like(xhat, operand)), operand, scale)
+        xhat = c.reshape_like(c.op.Mul(centred, r), operand)
+        gscale = channels(c, c.op.Mul(wide, xhat), operand, scale)
     elif c.wants(1):
+        xhat = c.op.Mul(centred, r)
         gscale = narrow(c, c.op.ReduceSum(c.op.Mul(grouped, xhat), [0, 2], keepdims=0), scale)
     if c.wants(2) and by_channel:
         gbias = channels(c, wide, operand, bias)

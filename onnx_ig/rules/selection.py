@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_ig.rules.context import Context
@@ -27,12 +28,23 @@ def max_(c: Context, gy: ir.Value) -> Values:
     """gx_i = gy*[x_i = y]/k, k the number of operands that attain y: ties split evenly. Source: ONNX Max-13, Min-13."""
     if len(c.inputs) == 1:
         return (gy,)
+    if len(c.inputs) == 2:
+        return _better_of_two(c, gy)
     chosen = [c.mask(c.op.Equal(c.operand(i), c.output), gy) for i in range(len(c.inputs))]
-    count = chosen[0]
-    for other in chosen[1:]:
-        count = c.op.Add(count, other)
-    share = c.op.Div(gy, c.op.Max(count, 1.0))  # NaN equals nothing
+    share = c.op.Div(gy, c.op.Max(c.op.Sum(*chosen), 1.0))  # NaN equals nothing
     return tuple(c.op.Mul(share, mask) if c.wants(i) else None for i, mask in enumerate(chosen))
+
+
+def _better_of_two(c: Context, gy: ir.Value) -> Values:
+    """As above in fewer passes: the share of the first is 1, 1/2 or 0, that of the second the rest."""
+    low, high = (1, 0) if c.node.op_type == "Max" else (0, 1)
+    one, half, none = (np.asarray(v, c.dtype(gy).numpy()) for v in (1, 0.5, 0))
+    tie = c.op.Where(c.op.Equal(c.operand(0), c.operand(1)), half, none)
+    share = c.op.Where(c.op.Greater(c.operand(high), c.operand(low)), one, tie)
+    return (
+        c.op.Mul(gy, share) if c.wants(0) else None,
+        c.op.Mul(gy, c.op.Sub(1.0, share)) if c.wants(1) else None,
+    )
 
 
 @gradient("Clip", broadcasts=True)
@@ -45,10 +57,7 @@ def clip(c: Context, gy: ir.Value) -> Values:
     y, low, high = c.output, c.input(1), c.input(2)
     above = None if low is None else c.op.Greater(y, low)
     below = None if high is None else c.op.Less(y, high)
-    if above is not None and below is not None:
-        inside = c.op.And(above, below)
-    else:
-        inside = above if above is not None else below
+    inside = above or below if above is None or below is None else c.op.And(above, below)
     gx = (gy if inside is None else gate(c, gy, inside)) if c.wants(0) else None
     glow = ghigh = None
     if low is not None and c.wants(1):

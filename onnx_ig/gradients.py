@@ -57,7 +57,7 @@ def add_gradients(
         OnnxIgWarning: a `wrt` has no path to `of` except through zero derivatives; its gradient is zero.
     """
     rule_set, lowering = rule_set_named(rules), lowering_named(runtime)
-    prepared = prepare(load(model))
+    prepared = prepare(load(model), rule_set.knows)
     graph = prepared.graph
     values = graph_values(graph)
     outputs = [float_value(values, name, "of") for name in named(of) or [only_float_output(graph)]]

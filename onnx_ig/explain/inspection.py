@@ -101,7 +101,7 @@ def inspect(model: ModelLike, *, inputs: str | Sequence[str] | None = None, outp
     Never fails for a model that can be read: what stands in the way is in `problem` and `blocking`.
     Raises ModelError for one that cannot.
     """
-    prepared = prepare(load(model))
+    prepared = prepare(load(model), GRADIENT.knows)
     graph = prepared.graph
     subject: Subject | None = None
     problem: str | None = None

@@ -6,6 +6,8 @@ and a shape as far as inference can tell. The prepared model computes what the o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import onnx_ir as ir
 from onnx_ir.passes.common import (
     LiftConstantsToInitializersPass,
@@ -14,6 +16,9 @@ from onnx_ir.passes.common import (
 )
 
 from onnx_ig.errors import ModelError
+from onnx_ig.graph.bodies import declare_bodies, own_constants
+from onnx_ig.graph.ceilings import settle_ceiling
+from onnx_ig.graph.expand import expand
 from onnx_ig.graph.inline import inline
 from onnx_ig.graph.names import make_unique
 from onnx_ig.graph.states import declare_states
@@ -24,11 +29,29 @@ from onnx_ig.graph.upgrade import upgrade
 __all__ = ["infer", "prepare"]
 
 
-def prepare(model: ir.Model) -> ir.Model:
+def prepare(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> ir.Model:
     """Prepare `model` in place and return it.
+
+    With `keep(domain, operator)`, operators for which it is false are expanded into their parts where the standard says
+    what these are.
 
     Raises ModelError where its opset is not supported or a function cannot be inlined.
     """
+    _flatten(model)
+    lift_weights(model)
+    model.ir_version = max(model.ir_version or 10, 10)
+    infer(model)
+    while declare_bodies(model) or (keep is not None and expand(model, keep)):
+        _flatten(model)
+        infer(model)
+    while settle_ceiling(model):
+        infer(model)
+    declare_states(model)
+    return model
+
+
+def _flatten(model: ir.Model) -> None:
+    """Functions inlined, constants made initializers, one opset, names that are unique."""
     inline(model)
     try:
         TopologicalSortPass()(model)
@@ -38,9 +61,5 @@ def prepare(model: ir.Model) -> ir.Model:
     except Exception as error:
         raise ModelError(f"the model cannot be prepared: {error}") from error
     upgrade(model)
+    own_constants(model)
     make_unique(model)
-    lift_weights(model)
-    model.ir_version = max(model.ir_version or 10, 10)
-    infer(model)
-    declare_states(model)
-    return model

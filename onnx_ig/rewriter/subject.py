@@ -12,6 +12,7 @@ from onnx_ig.graph.load import ModelLike, load
 from onnx_ig.graph.prepare import prepare
 from onnx_ig.graph.sources import Source, classify, float_value, graph_values, named, only_float_output
 from onnx_ig.manifest import Metadata, read
+from onnx_ig.rules import GRADIENT
 
 __all__ = ["Subject", "candidates", "subject_of"]
 
@@ -44,7 +45,7 @@ def subject_of(model: ModelLike, inputs: str | Sequence[str] | None, output: str
     Raises ModelError for a model that cannot be read; OptionError for a name that is unknown, not a float value, or
     missing where several would do.
     """
-    prepared = prepare(load(model))
+    prepared = prepare(load(model), GRADIENT.knows)
     graph = prepared.graph
     values = graph_values(graph)
     chosen = only_float_output(graph) if output is None else output

@@ -69,13 +69,13 @@ def _any_rank(c: Context, gy: ir.Value, a: ir.Value, b: ir.Value) -> Values:
     """Ranks that only the run knows: vectors become matrices by reshaping, at run time, as numpy.matmul does."""
     op = c.op
     shape_a, shape_b, shape_y = op.Shape(a), op.Shape(b), op.Shape(gy)
-    rank_a, rank_b = op.Shape(shape_a), op.Shape(shape_b)
+    rank_a, rank_b, rank_y = (op.Size(shape) for shape in (shape_a, shape_b, shape_y))
     # [1, *shape_a] from position 1, or 0 where A is a vector; [*shape_b, 1] up to its rank, at least 2
-    matrix_a = op.Slice(op.Concat([1], shape_a, axis=0), op.Min(op.Sub(rank_a, 1), [1]), [2**31], [0])
-    matrix_b = op.Slice(op.Concat(shape_b, [1], axis=0), [0], op.Max(rank_b, [2]), [0])
-    lost = op.Add(op.Cast(op.Greater(rank_a, 1), to=_INT64), op.Cast(op.Greater(rank_b, 1), to=_INT64))
-    batch = op.Slice(shape_y, [0], op.Sub(op.Shape(shape_y), lost), [0])
-    rows, columns = op.Slice(matrix_a, [-2], [-1], [0]), op.Slice(matrix_b, [-1], [2**31], [0])
+    vector_a, vector_b = (op.Cast(op.Less(rank, 2), to=_INT64) for rank in (rank_a, rank_b))
+    matrix_a = _span(c, op.Concat([1], shape_a, axis=0), op.Sub(1, vector_a), op.Add(rank_a, 1))
+    matrix_b = _span(c, op.Concat(shape_b, [1], axis=0), 0, op.Add(rank_b, vector_b))
+    batch = _span(c, shape_y, 0, op.Add(op.Sub(rank_y, 2), op.Add(vector_a, vector_b)))
+    rows, columns = op.Gather(matrix_a, [-2], axis=0), op.Gather(matrix_b, [-1], axis=0)
     gy = op.Reshape(gy, op.Concat(batch, rows, columns, axis=0), allowzero=1)
     a2, b2 = op.Reshape(a, matrix_a, allowzero=1), op.Reshape(b, matrix_b, allowzero=1)
     ga = gb = None
@@ -86,6 +86,11 @@ def _any_rank(c: Context, gy: ir.Value, a: ir.Value, b: ir.Value) -> Values:
         gb = c.sum_to(op.MatMul(op.Einsum(a2, equation="...ij->...ji"), gy), None, b2)
         gb = op.Reshape(gb, shape_b, allowzero=1)
     return ga, gb
+
+
+def _span(c: Context, vector: ir.Value, start: int | ir.Value, end: ir.Value) -> ir.Value:
+    """Entries `start` to `end`. Not a Slice: ONNX Runtime infers a wrong length from bounds that it does not know."""
+    return c.op.Gather(vector, c.op.Range(start, end, 1), axis=0)
 
 
 def _swap(c: Context, x: ir.Value, rank: int) -> ir.Value:

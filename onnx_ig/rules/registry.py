@@ -47,12 +47,14 @@ class Rule:
 class RuleSet:
     """A table of rules; what it lacks is looked up in `parent`.
 
-    `compares` says that its rules ask the context for the reference forward pass (`c.reference`).
+    `compares` says that its rules ask the context for the reference forward pass (`c.reference`). `inherits` names the
+    operators of the standard domain whose rule the parent may give, beside its declared zeros; None is all of them.
     """
 
     name: str
     parent: RuleSet | None = None
     compares: bool = False
+    inherits: frozenset[str] | None = None
     table: dict[tuple[str, str], Rule] = field(default_factory=dict)
 
     def rule(self, *operators: str, domain: str = "", broadcasts: bool = False) -> Callable[[Any], Any]:
@@ -75,7 +77,14 @@ class RuleSet:
         key = ("" if domain == "ai.onnx" else domain, operator)
         if key in self.table:
             return self.table[key]
-        return self.parent.find(domain, operator) if self.parent else None
+        found = self.parent.find(domain, operator) if self.parent else None
+        if found is None or found.zero or self.inherits is None:
+            return found
+        return found if not key[0] and operator in self.inherits else None
+
+    def knows(self, domain: str, operator: str) -> bool:
+        """Whether there is a rule for an operator, here or in the parents."""
+        return self.find(domain, operator) is not None
 
     def _add(self, key: tuple[str, str], rule: Rule) -> None:
         if key in self.table:

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.gradcheck import check
+import onnx_ig
+from tests.gradcheck import Runner, check, node_model
 
 rng = np.random.default_rng(0)
 
@@ -39,6 +40,24 @@ def test_matmul_with_stored_weights() -> None:
     weight = rng.standard_normal((3, 4))
     check("MatMul", {"a": rng.standard_normal((2, 5, 3)), "b": weight}, constants=["b"])
     check("MatMul", {"a": weight, "b": rng.standard_normal((2, 4, 5))}, constants=["a"])
+
+
+@pytest.mark.parametrize(("a", "b"), [((2, 4, 3), (2, 3, 5)), ((2, 3), (3, 4)), ((3,), (2, 3, 4)), ((2, 4, 3), (3,))])
+def test_ranks_that_only_the_runtime_infers(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    """The runtime works out the shapes of what was emitted for any rank, and must come to the right ones."""
+    feeds = {
+        "a": rng.standard_normal(a),
+        "b": rng.standard_normal(b),
+        "grad_y": np.ones(np.matmul(np.ones(a), np.ones(b)).shape),
+    }
+    blind = onnx_ig.add_gradients(node_model("MatMul", {n: feeds[n] for n in "ab"}, shapes="unranked"), wrt=["a", "b"])
+    del blind.graph.value_info[:]
+    for given in blind.graph.input:
+        for length in feeds[given.name].shape:
+            given.type.tensor_type.shape.dim.add().dim_value = length
+    known = onnx_ig.add_gradients(node_model("MatMul", {n: feeds[n] for n in "ab"}), wrt=["a", "b"])
+    for got, expected in zip(Runner(blind)(feeds), Runner(known)(feeds), strict=True):
+        np.testing.assert_allclose(got, expected)
 
 
 @pytest.mark.parametrize("across_a", [0, 1])

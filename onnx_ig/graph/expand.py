@@ -1,0 +1,86 @@
+"""Composite operators, replaced by what the standard says they are made of.
+
+Many operators carry a function body in their schema, fixed or built for the node at hand ("context dependent").
+Where there is no rule for an operator there may be one for each of its parts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+from onnx_ig.graph.emit import is_float
+
+__all__ = ["expand"]
+
+_DOMAIN = "onnx_ig.expanded"
+_log = logging.getLogger(__name__)
+
+
+def expand(model: ir.Model, keep: Callable[[str, str], bool]) -> bool:
+    """Make every node that has a function body in its schema a call of a model-local function of that body.
+
+    `keep(domain, operator)` says which operators stay as they are; so do nodes that read no floats. Types and shapes must
+    have been inferred, since bodies are built from them. Returns whether anything was changed: the model is then to be
+    inlined, and upgraded, as bodies may be written for another opset.
+    """
+    version = model.opset_imports[""]
+    found = 0
+    for graph in model.graphs():
+        for node in graph:
+            if node.domain != "" or keep("", node.op_type) or not any(_may_be_float(v) for v in node.inputs):
+                continue
+            body = _body(node, version)
+            if body is None:
+                continue
+            found += 1
+            body.domain, body.name = _DOMAIN, f"{node.op_type}_{found}"
+            function = ir.serde.deserialize_function(body)
+            model.functions[function.identifier()] = function
+            _spell_out_defaults(node, version)
+            node.domain, node.op_type = _DOMAIN, body.name
+    if found:
+        model.opset_imports.setdefault(_DOMAIN, 1)
+    return found > 0
+
+
+def _body(node: ir.Node, version: int) -> onnx.FunctionProto | None:
+    """The newest body that is written for opset `version` or an older one; None where the schema has none."""
+    if not onnx.defs.has(node.op_type):
+        return None
+    schema: Any = onnx.defs.get_schema(node.op_type, version)  # onnx's stubs leave its methods out
+    fixed = [v for v in schema.function_opset_versions if v <= version]
+    built = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+    body = onnx.FunctionProto()
+    if fixed and max(fixed) >= max(built, default=0):
+        body.ParseFromString(schema.get_function_with_opset_version(max(fixed)))
+    elif built:
+        types = [onnx.TypeProto() if v is None else ir.to_proto(v).type for v in node.inputs]
+        given = ir.to_proto(node).SerializeToString()
+        try:
+            serialized = schema.get_context_dependent_function_with_opset_version(
+                max(built), given, [t.SerializeToString() for t in types]
+            )
+        except (
+            Exception
+        ) as error:  # the body needs a type or shape that is not known, and each builder says so its own way
+            _log.info("%s %s has no function body here: %s", node.op_type, node.name, error)
+            return None
+        body.ParseFromString(serialized)
+    return body if body.node else None
+
+
+def _spell_out_defaults(node: ir.Node, version: int) -> None:
+    """Bodies refer to attributes by name; those that the node leaves out have the schema's defaults."""
+    for name, attribute in onnx.defs.get_schema(node.op_type, version).attributes.items():
+        default = attribute.default_value
+        if name not in node.attributes and default.type != onnx.AttributeProto.UNDEFINED:
+            node.attributes.add(ir.serde.deserialize_attribute(default))
+
+
+def _may_be_float(value: ir.Value | None) -> bool:
+    return value is not None and (value.dtype is None or is_float(value.dtype))

@@ -1,0 +1,87 @@
+"""Operators without a rule of their own, differentiated through the parts that the standard gives them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import onnx_ig
+from onnx_ig.errors import UnsupportedOperatorError
+from tests.gradcheck import Runner, node_model
+
+rng = np.random.default_rng(0)
+
+
+def verify(
+    operator: str,
+    operands: dict[str, Any],
+    attributes: dict[str, Any],
+    opset: int,
+    of: str,
+    shapes: str = "static",
+    wrt: list[str] | None = None,
+) -> None:
+    """Central differences of the reference, whose arithmetic is float32: a wide step and wide tolerances."""
+    single = {n: None if a is None else np.asarray(a, np.float32) for n, a in operands.items()}
+    model = node_model(
+        operator, single, attributes, opset=opset, outputs=["y", "state"], shapes=shapes, dtype=np.float32
+    )
+    feeds = {n: a for n, a in single.items() if a is not None}
+    forward = ReferenceEvaluator(model)
+    position = ["y", "state"].index(of)
+    shape = forward.run(None, feeds)[position].shape
+    cotangent = rng.standard_normal(shape).astype(np.float32)
+    wrt = wrt or [n for n in feeds if of == "y" or n != "q"]
+    augmented = onnx_ig.add_gradients(model, of=of, wrt=wrt)
+    got = dict(zip(wrt, Runner(augmented)({**feeds, f"grad_{of}": cotangent})[2:], strict=True))
+    for name in wrt:
+        direction = rng.standard_normal(feeds[name].shape).astype(np.float32)
+        ahead, behind = (
+            forward.run(None, {**feeds, name: feeds[name] + sign * 1e-2 * direction})[position].astype(np.float64)
+            for sign in (1, -1)
+        )
+        expected = ((ahead - behind) * cotangent).sum() / 2e-2
+        scale = np.abs(got[name] * direction).sum()
+        assert got[name].shape == feeds[name].shape
+        assert abs((got[name] * direction).sum() - expected) < 2e-3 * scale, (name, expected, scale)
+
+
+@pytest.mark.parametrize("shapes", ["static", "batch"])
+@pytest.mark.parametrize("activation", ["none", "silu"])
+@pytest.mark.parametrize("optional", [False, True])
+def test_causal_convolution(activation: str, optional: bool, shapes: str) -> None:
+    operands = {
+        "x": rng.standard_normal((2, 3, 4)),
+        "w": rng.standard_normal((3, 1, 3)),
+        "b": rng.standard_normal(3) if optional else None,
+        "p": rng.standard_normal((2, 3, 2)) if optional else None,
+    }
+    verify("CausalConvWithState", operands, {"activation": activation}, 27, "y", shapes)
+    if optional:
+        verify("CausalConvWithState", operands, {"activation": activation}, 27, "state", shapes, wrt=["x"])
+
+
+@pytest.mark.parametrize("rule", ["linear", "gated", "delta", "gated_delta"])
+@pytest.mark.parametrize("heads", [2, 4])
+def test_linear_attention(rule: str, heads: int) -> None:
+    operands: dict[str, Any] = {
+        "q": rng.standard_normal((2, 3, heads * 2)),
+        "k": rng.standard_normal((2, 3, 4)),
+        "v": rng.standard_normal((2, 3, 6)),
+        "past": rng.standard_normal((2, 2, 2, 3)),
+        "decay": -rng.random((2, 3, 2)) if "gated" in rule else None,
+        "beta": rng.random((2, 3, 2)) if "delta" in rule else None,
+    }
+    attributes = {"q_num_heads": heads, "kv_num_heads": 2, "update_rule": rule}
+    verify("LinearAttention", operands, attributes, 27, "y")
+    verify("LinearAttention", operands, attributes, 27, "state")
+
+
+def test_an_operator_that_cannot_be_expanded_is_refused_by_name() -> None:
+    operands = {"x": np.ones((1, 1, 3)), "w": np.ones((1, 1, 2))}
+    model = node_model("CausalConvWithState", operands, opset=27, shapes="unranked", outputs=["y", "state"])
+    with pytest.raises(UnsupportedOperatorError, match="CausalConvWithState"):
+        onnx_ig.add_gradients(model, of="y", wrt="x")

@@ -121,14 +121,14 @@ def _forward(parts: Recurrent, d: Direction) -> _Forward:
 
 def _cells(parts: Recurrent, d: Direction, first: Value, forget: Value, new: Value) -> Value:
     """c = forget c' + new for all steps; steps beyond the length keep c'."""
-    items = [parts.within(d, forget, 1.0), parts.within(d, new, 0.0)]
+    forget, new = parts.within(d, forget, 1.0), parts.within(d, new, 0.0)
 
     def step(op: Emitter, states: list[Value], read: list[Value]) -> tuple[list[Value], list[Value]]:
-        cell = op.Add(op.Mul(states[0], read[0]), read[1])
-        return [cell], [cell]
+        kept = op.Mul(states[0], read[0])
+        return [op.Add(kept, read[1])], [kept]  # to stack the state itself too would copy it in every step
 
-    _, (state,) = scan(parts.c, [first], items, step, backwards=d.backwards)
-    return state
+    _, (kept,) = scan(parts.c, [first], [forget, new], step, backwards=d.backwards)
+    return parts.op.Add(kept, new)
 
 
 def _cells_with_peepholes(

@@ -115,10 +115,10 @@ def scan(c: Context, *cotangents: ir.Value | None) -> list[ir.Value | None]:
         [*(parts.initial[k] for k in live), *summed, *(parts.stacks[k] for k in given)],
         body=graph,
         num_scan_inputs=len(incoming),
-        scan_input_axes=[axis for *_, axis, _ in incoming],
+        scan_input_axes=[axis for *_, axis, _ in incoming] or None,
         scan_input_directions=[direction for *_, direction in incoming],
-        scan_output_axes=[parts.in_axes[k] for k in given],
-        scan_output_directions=[1 - parts.in_directions[k] for k in given],
+        scan_output_axes=[parts.in_axes[k] for k in given] or None,
+        scan_output_directions=[1 - parts.in_directions[k] for k in given] or None,
     )
     by_index = dict(
         zip((*live, *(count + k for k in given)), (*results[: len(live)], *results[len(outputs) :]), strict=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnx_ig.errors import OptionError
+from onnx_ig.errors import FeedError, OptionError
 from onnx_ig.explain.baselines import baseline_arrays, held_masks, path_arrays, reference_arrays
 from onnx_ig.explain.findings import warn_about
 from onnx_ig.explain.models import Models
@@ -18,6 +18,7 @@ from onnx_ig.methods import method_named
 from onnx_ig.quadrature import nodes_and_weights
 from onnx_ig.rewriter.batching import by_dataflow
 from onnx_ig.rewriter.subject import subject_of
+from onnx_ig.rules import rule_set_named
 from onnx_ig.runtime.feeds import check_feeds, samples_in
 from onnx_ig.runtime.result import Attribution
 from onnx_ig.runtime.session import Array, Providers
@@ -62,7 +63,7 @@ class Explainer:
         runtime: str | None = None,
     ):
         self.method = method_named(method)
-        self.subject = subject_of(model, inputs, output)
+        self.subject = subject_of(model, inputs, output, rule_set_named(self.method.rules))
         values = {v.name or "": s.name for s in self.subject.moved for v in s.values}
         self.batching = by_dataflow(self.subject.graph, values, self.subject.output, batch_axes)
         self._models = Models(self.subject, self.method, providers, session_options, runtime)
@@ -105,13 +106,13 @@ class Explainer:
         """
         _check_arguments(self.method.path, baselines, held, path, references, internal_batch_size)
         given = check_feeds(self._models.inputs, feeds)
+        if self.batching.batched and samples_in(given, self.batching.axes) == 0:
+            raise FeedError("the feeds hold no samples")
         if not self._probed:
             self.batching = probe(self.batching, self.subject.output, given, self._models.forward)
             self._probed = True
         batching = self.batching
         n = samples_in(given, batching.axes) if batching.batched else 1
-        if n == 0:
-            raise OptionError("the feeds hold no samples")
         elements = max((a.size // n for a in given.values()), default=1)
         forward = chunking(n, 1, internal_batch_size, elements, batching.rows)
         outputs = self._models.predict(given, batching, forward)
@@ -123,10 +124,8 @@ class Explainer:
 
         line = self.method.path in ("line", "references")
         alphas, weights = nodes_and_weights(quadrature, n_steps) if line else (np.ones(1), np.ones(1))
-        job = Job(
-            feeds=given, n=n, alphas=alphas, weights=weights, chunk=chunking(n, len(alphas), internal_batch_size, elements, batching.rows),
-            forward=forward, held=held_masks(held, self.subject.moved, moved, axes), gradients=gradients,
-        )  # fmt: skip
+        job = Job(given, n, alphas, weights, forward, held_masks(held, self.subject.moved, moved, axes), gradients)
+        job.chunk = chunking(n, len(alphas), internal_batch_size, elements, batching.rows)
         if self.method.path == "references":
             job.starts = reference_arrays(references, self.subject.moved, moved, axes)
         elif self.method.path == "points":

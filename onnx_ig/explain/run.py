@@ -30,10 +30,10 @@ class Job:
     n: int
     alphas: Array
     weights: Array
-    chunk: Chunking
     forward: Chunking
     held: dict[str, Array]
     gradients: bool
+    chunk: Chunking = Chunking(1, 1)
     starts: list[dict[str, Array | None]] = field(default_factory=list)
     path: dict[str, tuple[Array, Array]] = field(default_factory=dict)
     cotangent: Array | None = None

@@ -30,6 +30,7 @@ from onnx_ig.rewriter.oracle import score
 from onnx_ig.rewriter.step import Moved, StepPlan, step_model
 from onnx_ig.rewriter.subject import Subject, subject_of
 from onnx_ig.rewriter.targets import GraphTarget, target_nodes
+from onnx_ig.rules import rule_set_named
 from onnx_ig.twin import Twin
 
 __all__ = ["rewrite"]
@@ -77,7 +78,7 @@ def rewrite(
     if loop not in ("batched", "looped"):
         raise OptionError(f"loop={loop!r}: 'batched' or 'looped'")
     nodes_and_weights(quadrature, n_steps)
-    subject = subject_of(model, inputs, output)
+    subject = subject_of(model, inputs, output, rule_set_named(chosen.rules))
     batching = _decide(subject, batch_axes, batchable)
     served = _Served(subject, chosen, batching, runtime)
     result = served.build(n_steps, quadrature, loop, steps_per_iteration, target, baselines)
@@ -369,11 +370,7 @@ class _Served:
         if self.batching.mode != "free":
             return
         for value in (*self.graph.inputs, *self.graph.outputs):
-            if value.shape is None:
-                rank = None
-            else:
-                rank = len(value.shape)
-            if rank:
+            if value.shape is not None and len(value.shape):
                 value.shape = ir.Shape(["N", *list(value.shape)[1:]])  # type: ignore[arg-type]
 
     def _describe(self, target: Any, baselines: Any, n_steps: int | None, quadrature: str | None, loop: str) -> None:

@@ -12,7 +12,7 @@ from onnx_ig.graph.load import ModelLike, load
 from onnx_ig.graph.prepare import prepare
 from onnx_ig.graph.sources import Source, classify, float_value, graph_values, named, only_float_output
 from onnx_ig.manifest import Metadata, read
-from onnx_ig.rules import GRADIENT
+from onnx_ig.rules import GRADIENT, RuleSet
 
 __all__ = ["Subject", "candidates", "subject_of"]
 
@@ -39,13 +39,15 @@ class Subject:
         return graph_values(self.graph)[name]
 
 
-def subject_of(model: ModelLike, inputs: str | Sequence[str] | None, output: str | None) -> Subject:
-    """Load and prepare a model and settle its inputs and output.
+def subject_of(
+    model: ModelLike, inputs: str | Sequence[str] | None, output: str | None, rules: RuleSet = GRADIENT
+) -> Subject:
+    """Load and prepare a model for a rule set, and settle its inputs and output.
 
     Raises ModelError for a model that cannot be read; OptionError for a name that is unknown, not a float value, or
     missing where several would do.
     """
-    prepared = prepare(load(model), GRADIENT.knows)
+    prepared = prepare(load(model), rules.knows)
     graph = prepared.graph
     values = graph_values(graph)
     chosen = only_float_output(graph) if output is None else output

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_ig.graph.emit import Emitter, is_float
 from onnx_ig.graph.subgraphs import captured_values
+from onnx_ig.rules import lists
 from onnx_ig.rules.broadcast import sum_to_shape
 from onnx_ig.rules.lowering import Lowering
 from onnx_ig.rules.registry import Refusal
@@ -156,8 +157,14 @@ class Context:
         return self.op.Reshape(g, self.op.Shape(value), allowzero=1)
 
     def zeros_like(self, value: ir.Value) -> ir.Value:
-        """Zeros of the shape and type of `value`, at any dynamic shape."""
+        """Zeros of the shape and type of `value`, at any dynamic shape; a list of zeros for a sequence."""
+        if lists.is_sequence(value):
+            return lists.zeros_like(self.op, value)
         return self.zeros(self.op.Shape(value), value)
+
+    def add(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        """The sum of two cotangents of one value, tensors or sequences."""
+        return lists.add(self.op, a, b)
 
     def zeros(self, shape: ir.Value, like: ir.Value) -> ir.Value:
         """Zeros of the type of `like`; `shape` is a 1-D int64 value."""
@@ -172,6 +179,19 @@ class Context:
         if self._reference is None:
             raise self.refuse("its rule needs a reference forward pass, which this rule set has not")
         return self._reference(value)
+
+    def on_reference(self) -> Context:
+        """The same node in the forward pass on the reference."""
+        node = self.reference(self.output).producer()
+        if node is None:
+            raise self.refuse("its reference is not computed by a node of its own")
+        return Context(node, self.op, self.lowering, self.wanted)
+
+    def with_inputs(self, inputs: Sequence[ir.Value | None]) -> Context:
+        """The same node seen with other operands."""
+        other = Context(self.node, self.op, self.lowering, self.wanted, self._reference, self._walker)
+        other.inputs = tuple(inputs)
+        return other
 
     def within(self, graph: ir.Graph) -> Context:
         """The same node seen by an emitter into `graph`, a subgraph that the rule builds."""

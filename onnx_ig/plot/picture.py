@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -56,8 +57,10 @@ def picture(
     metadata: Metadata | None = None,
     image: ArrayLike | None = None,
     tokens: Sequence[str] | None = None,
+    held: Sequence[bool] | None = None,
     names: Sequence[str] | None = None,
     title: str | None = None,
+    colours: str | None = None,
     **options: Any,
 ) -> Figure | str:
     """Draw one sample, and write the drawing to `path` where given.
@@ -69,10 +72,13 @@ def picture(
             "curves" (score and gradient norm along the path); default: by the shape, the type and the metadata.
         metadata: what the model's file says, for the photograph's pixels, feature names and tokens.
         image: the photograph; default: the input itself, with its preprocessing undone where the metadata tell it.
-        tokens: one text a token; default: from the vocabulary of the metadata, else the ids.
+        tokens: one text a token, from the left; positions beyond them are padding and not drawn. Default: from the
+            vocabulary of the metadata, else the ids.
+        held: which tokens were held along the path; they are marked.
         names: one text a feature.
         title: default: label, score and delta.
-        options: of the drawing function.
+        colours: "blue_orange" or "red_green", or for heat maps a colour map of matplotlib.
+        options: of the drawing function: sign, vmin, vmax, and others that it has.
 
     Returns the matplotlib Figure, or the HTML text of tokens.
     Raises OptionError where a name, a shape or an option does not fit; MissingDependencyError without matplotlib.
@@ -83,14 +89,14 @@ def picture(
     line = headline(result, sample, target) if title is None else title
     options = {"title": line, **options}
     if kind == "curves":
-        drawing: Figure | str = _curves(result, name, sample, options)
+        drawing: Figure | str = _curves(result, name, sample, _fitting("curves", (curves,), options, None))
     elif name is None:
-        drawing = _all_bars(result, sample, target, metadata, options)
+        drawing = _all_bars(result, sample, target, metadata, _fitting("bars", (bars,), options, colours))
     else:
         row = _row(result.attributions[name], result, sample, target)
         given = _row(result.feeds[name], result, sample, None) if name in result.feeds else None
-        one = _One(name, row, given, image, tokens, names, metadata)
-        drawing = one.draw(_kind_for(kind, path, one), options)
+        one = _One(name, row, given, image, tokens, held, names, metadata)
+        drawing = one.draw(_kind_for(kind, path, one), options, colours)
     if path is not None:
         save(drawing, path)
     return drawing
@@ -130,6 +136,7 @@ class _One:
     given: NDArray[Any] | None
     image: ArrayLike | None
     tokens: Sequence[str] | None
+    held: Sequence[bool] | None
     names: Sequence[str] | None
     metadata: Metadata
 
@@ -148,23 +155,28 @@ class _One:
         """The row as one axis, where it has no more than one that is longer than 1."""
         return self.row.reshape(-1) if sum(n > 1 for n in self.row.shape) <= 1 else None
 
-    def draw(self, kinds: Sequence[str], options: Mapping[str, Any]) -> Figure | str:
+    def draw(self, kinds: Sequence[str], options: Mapping[str, Any], colours: str | None) -> Figure | str:
         if kinds == ("tokens",):
-            title = options["title"]
-            rest = {k: v for k, v in options.items() if k != "title"}
-            return token_html(TokenRow(self._tokens(), self.row.reshape(-1)), title=title, **rest)
+            options = _fitting("tokens", (token_html,), options, colours)
+            tokens = self._tokens()
+            held = None if self.held is None else [bool(h) for h in self.held[: len(tokens)]]
+            return token_html(TokenRow(tokens, self.row.reshape(-1)[: len(tokens)], held=held), **options)
         if kinds in (("bars",), ("series",)):
             if self.line is None:
                 raise OptionError(f"{kinds[0]} need one axis, and a row of {self.name!r} has {list(self.row.shape)}")
             given = None if self.given is None or self.given.dtype.kind not in "fiub" else self.given.reshape(-1)
             if kinds == ("series",):
-                return series(self.line, given, **options)
-            names = self._tokens() if self.is_tokens else self._names()
-            return bars(self.line, names, given=None if self.is_tokens else given, **options)
+                return series(self.line, given, **_fitting("series", (series,), options, colours))
+            options = _fitting("bars", (bars,), options, colours)
+            if self.is_tokens:
+                tokens = self._tokens()
+                return bars(self.line[: len(tokens)], tokens, **options)
+            return bars(self.line, self._names(), given=given, **options)
         attribution, axis = self._plane()
         photograph = self._photograph()
         if photograph is None:
-            return heat_map(attribution, channel_axis=axis, **options)
+            return heat_map(attribution, channel_axis=axis, **_fitting("heat_map", (heat_map,), options, colours))
+        options = _fitting(", ".join(kinds), [PICTURES[k] for k in kinds], options, colours)
         return panels(attribution, photograph, kinds, channel_axis=axis, **options)
 
     def _tokens(self) -> list[str]:
@@ -201,6 +213,20 @@ class _One:
         if self.given is None or self.given.dtype.kind not in "fiu" or self.given.ndim < 3:
             return None
         return restore(self.given, self.spec) if self.spec is not None else self.given
+
+
+def _fitting(
+    what: str, functions: Sequence[Callable[..., Any]], options: Mapping[str, Any], colours: str | None
+) -> dict[str, Any]:
+    """The options, with the colours under the names that the functions know; an unknown option is an error."""
+    known = {name for function in functions for name in signature(function).parameters}
+    for name in options:
+        if name not in known:
+            raise OptionError(f"{what}: there is no option {name!r}")
+    chosen = dict(options)
+    if colours is not None:
+        chosen.update((name, colours) for name in ("cmap", "palette") if name in known)
+    return chosen
 
 
 def _one_input(result: Result, asked: str | None, kind: Any) -> str | None:

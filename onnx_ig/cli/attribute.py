@@ -1,0 +1,174 @@
+"""`onnx-ig attribute`: which inputs made the model say what it said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from onnx_ig.cli.app import note, progress
+from onnx_ig.cli.options import (
+    Axis,
+    data_options,
+    open_model,
+    output_folder,
+    path_options,
+    picture_options,
+    preprocessing_of,
+    provider_option,
+    providers_of,
+    with_labels,
+)
+
+__all__ = ["attribute_command"]
+
+
+@click.command("attribute", short_help="Attribute a model's output to its inputs, with a picture.")
+@click.argument("model")
+@data_options
+@path_options
+@click.option(
+    "--method",
+    default="integrated_gradients",
+    show_default=True,
+    help="Or gradient, gradient_x_input, interior_gradients, guided_backprop, deeplift ...",
+)
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="INDEX|LABEL",
+    help="The entry that is explained, several times for several; default: the predicted one.",
+)
+@click.option(
+    "--baseline",
+    "baselines",
+    multiple=True,
+    metavar="[NAME=]VALUE",
+    help="A number, a file, black or white for pictures, a token for texts; default: zero.",
+)
+@click.option("--n-steps", type=click.IntRange(1), default=50, show_default=True, help="Gradients along the path.")
+@click.option("--quadrature", default="gausslegendre", show_default=True, help="Or riemann_left, _right, _middle, ...")
+@click.option("--internal-batch-size", type=click.IntRange(1), help="Most rows (samples x steps) in one run.")
+@click.option("--batch-axis", "batch_axes", type=Axis(), multiple=True, help="Where samples lie in an input.")
+@click.option(
+    "--reference", "references", multiple=True, metavar="[NAME=]FILE", help="Baselines of expected_gradients."
+)
+@click.option("--path", "paths", multiple=True, metavar="[NAME=]FILE", help="The path of path_integrated_gradients.")
+@provider_option
+@picture_options
+@click.option("--labels", metavar="FILE|A,B,...", help="Class names; default: those of the model's file.")
+@click.option(
+    "--plot", "plot", metavar="FILE", help="Where the picture goes; default: NAME_attribution.png or .html here."
+)
+@click.option("--no-plot", is_flag=True, help="No picture.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    help="original_image, heat_map, blended_heat_map, overlay, masked_image, alpha_scaling, bars, series, "
+    "tokens or curves; several pictures stand side by side.",
+)
+@click.option("--colours", help="blue_orange, red_green, or a colour map of matplotlib.")
+@click.option("--sign", type=click.Choice(["all", "positive", "negative", "absolute_value"]), help="What is drawn.")
+@click.option("--vmin", type=float, help="Lower end of the colours.")
+@click.option("--vmax", type=float, help="Upper end of the colours.")
+@click.option("--save", metavar="FILE.npz", help="Write all numbers to a file.")
+@click.option("--top", type=click.IntRange(0), default=5, show_default=True, help="How many features are listed.")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def attribute_command(
+    model: str,
+    inputs: Sequence[str],
+    more_inputs: Sequence[str],
+    texts: Sequence[str],
+    wrt: Sequence[str],
+    output: str | None,
+    method: str,
+    targets: Sequence[str],
+    baselines: Sequence[str],
+    n_steps: int,
+    quadrature: str,
+    internal_batch_size: int | None,
+    batch_axes: Sequence[tuple[str, int | None]],
+    references: Sequence[str],
+    paths: Sequence[str],
+    providers: Sequence[str],
+    labels: str | None,
+    plot: str | None,
+    no_plot: bool,
+    kinds: Sequence[str],
+    colours: str | None,
+    sign: str | None,
+    vmin: float | None,
+    vmax: float | None,
+    save: str | None,
+    top: int,
+    as_json: bool,
+    **pictures: Any,
+) -> None:
+    """Attribute an output of MODEL to its inputs: a photograph, numbers (.npy .npz .csv) or a text.
+
+    \b
+    onnx-ig attribute model.onnx photo.jpg
+    onnx-ig attribute model.onnx mean=mean.csv worst=worst.csv
+    onnx-ig attribute model.onnx --text "Not bad at all!"
+
+    Prints the prediction, how far the attributions are from complete (delta), and the features that matter most, and
+    leaves a picture.
+    """
+    from onnx_ig.cli.drawing import Drawing
+    from onnx_ig.cli.reading import complete, read_inputs
+    from onnx_ig.cli.report import as_text, rows_of, to_json
+    from onnx_ig.cli.targets import baselines_of, steps_of, targets_of
+    from onnx_ig.explain import Explainer
+
+    for path in (plot, save):
+        output_folder(path)
+    loaded, signature = open_model(model)
+    known = preprocessing_of(pictures, signature.pictures(), signature.metadata)
+    metadata = with_labels(
+        replace(signature.metadata, preprocessing={**signature.metadata.preprocessing, **known}), labels
+    )
+    signature = replace(signature, metadata=metadata)
+    reading = read_inputs([*inputs, *more_inputs], texts, signature)
+    feeds = complete(reading, signature)
+    for line in reading.notes:
+        note(line)
+    metadata = replace(metadata, features={**metadata.features, **reading.features})
+    drawing = None if no_plot else Drawing(plot, kinds, colours, sign, vmin, vmax)
+    explainer = Explainer(
+        loaded,
+        method,
+        inputs=list(wrt) or None,
+        output=output,
+        batch_axes=dict(batch_axes) or None,
+        providers=providers_of(providers),
+    )
+    moved = [s.name for s in explainer.subject.moved]
+    with progress(method) as report:
+        result = explainer.attribute(
+            feeds,
+            baselines=baselines_of(baselines, signature, moved),
+            target=targets_of(targets, metadata.labels),
+            n_steps=n_steps,
+            quadrature=quadrature,
+            internal_batch_size=internal_batch_size,
+            progress=report,
+            held={n: m for n, m in reading.held.items() if n in moved} or None,
+            path=steps_of(paths, "--path", signature, moved),
+            references=steps_of(references, "--reference", signature, moved),
+        )
+    result.labels = metadata.labels
+    rows = rows_of(result, reading, metadata, top)
+    if save is not None:
+        save = str(result.save(save))
+    stem = Path(reading.sources[0]).stem if reading.sources and not texts else Path(model).stem
+    if drawing is not None:
+        drawing.draw(result, rows, reading, metadata, stem)
+    if as_json:
+        click.echo(to_json(result, rows, model, save))
+    else:
+        click.echo(as_text(result, rows, reading, save))

@@ -1,0 +1,101 @@
+"""`onnx-ig rewrite`: the model and its attributions in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from onnx_ig.cli.app import note
+from onnx_ig.cli.options import Axis, output_folder, path_options
+
+__all__ = ["rewrite_command"]
+
+
+@click.command("rewrite", short_help="Write the model with its attributions as one ONNX file.")
+@click.argument("model")
+@click.option("-o", "--out", required=True, metavar="OUT.onnx", help="The file to write.")
+@path_options
+@click.option("--method", default="integrated_gradients", show_default=True)
+@click.option("--n-steps", type=click.IntRange(1), default=50, show_default=True, help="Gradients along the path.")
+@click.option("--quadrature", default="gausslegendre", show_default=True, help="Or riemann_left, _right, _middle, ...")
+@click.option(
+    "--loop",
+    type=click.Choice(["batched", "looped"]),
+    default="batched",
+    show_default=True,
+    help="All steps as one batch, or some at a time.",
+)
+@click.option("--steps-per-iteration", type=click.IntRange(1), help="Steps at a time in the looped form.")
+@click.option(
+    "--target",
+    default="predicted",
+    show_default=True,
+    metavar="INDEX|LABEL|input",
+    help="The entry that is explained; 'input' makes it an input of the model.",
+)
+@click.option(
+    "--baseline",
+    "baselines",
+    multiple=True,
+    metavar="[NAME=]VALUE",
+    help="A number or a file, by input; 'input' makes it an input of the model.",
+)
+@click.option("--batch-axis", "batch_axes", type=Axis(), multiple=True, help="Where samples lie in an input.")
+@click.option(
+    "--runtime",
+    default="generic",
+    show_default=True,
+    help="What runs it: generic, cpu, cuda, tensorrt, openvino or web.",
+)
+def rewrite_command(
+    model: str,
+    out: str,
+    wrt: Sequence[str],
+    output: str | None,
+    method: str,
+    n_steps: int,
+    quadrature: str,
+    loop: str,
+    steps_per_iteration: int | None,
+    target: str,
+    baselines: Sequence[str],
+    batch_axes: Sequence[tuple[str, int | None]],
+    runtime: str,
+) -> None:
+    """Write MODEL with its attributions to one plain ONNX file.
+
+    It takes the model's own inputs and gives its own outputs, then NAME_attribution for every attributed input,
+    attributed_target and convergence_delta.
+    """
+    import onnx_ig
+    from onnx_ig.cli.options import open_model
+    from onnx_ig.cli.targets import baselines_of, target_of
+    from onnx_ig.manifest import read
+
+    output_folder(out)
+    loaded, signature = open_model(model)
+    moved = list(wrt) or [p.name for p in signature.ports.values() if p.role != "held"]
+    start: Any = "input" if list(baselines) == ["input"] else (
+        baselines_of(baselines, signature, moved) or 0
+    )  # fmt: skip
+    result = onnx_ig.rewrite(
+        loaded,
+        method,
+        inputs=list(wrt) or None,
+        output=output,
+        n_steps=n_steps,
+        quadrature=quadrature,
+        loop=loop,
+        steps_per_iteration=steps_per_iteration,
+        target=target if target == "input" else target_of(target, signature.metadata.labels),
+        baselines=start,
+        batch_axes=dict(batch_axes) or None,
+        runtime=runtime,
+        save_as=out,
+    )
+    written = read({p.key: p.value for p in result.metadata_props}).manifest
+    click.echo(f"wrote {out}: {', '.join(o.name for o in result.graph.output)}")
+    if written is not None and not written.batchable:
+        note(f"the model takes its own shapes, one step at a time: {written.reason}")

@@ -23,6 +23,8 @@ def squeeze(c: Context, gy: ir.Value) -> Values:
     x, axes = c.operand(0), c.input(1)
     if axes is None:  # every axis of size 1, which only the run may know
         return (c.reshape_like(gy, x), *(None,) * (len(c.inputs) - 1))
+    if axes.shape is None or len(axes.shape) != 1:
+        axes = c.op.Reshape(axes, [-1])  # runtimes let Unsqueeze have its one axis as a scalar, but not Squeeze
     inverse = c.op.Unsqueeze if c.node.op_type == "Squeeze" else c.op.Squeeze
     return inverse(gy, axes), None
 

@@ -58,6 +58,10 @@ def test_unsqueeze(axes: list[int], constants: list[str]) -> None:
     check("Unsqueeze", {"x": x(0, 2), "axes": np.array(axes)}, constants=constants, shapes=["static", "unranked"])
 
 
+def test_unsqueeze_with_its_axis_as_a_scalar() -> None:
+    check("Unsqueeze", {"x": x(3, 2), "axes": np.array(1)}, shapes=["dynamic"])
+
+
 @pytest.mark.parametrize("perm", [None, [0, 1, 2], [2, 0, 1], [1, 2, 0]])
 def test_transpose(perm: list[int] | None) -> None:
     check("Transpose", {"x": x(2, 3, 4)}, {} if perm is None else {"perm": perm})

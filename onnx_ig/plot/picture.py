@@ -85,10 +85,11 @@ def picture(
     """
     metadata = metadata or Metadata()
     _check_place(result, sample, target)
-    name = _one_input(result, input, kind)
+    kinds = None if kind is None else (kind,) if isinstance(kind, str) else tuple(kind)
+    name = _one_input(result, input, kinds)
     line = headline(result, sample, target) if title is None else title
     options = {"title": line, **options}
-    if kind == "curves":
+    if kinds == ("curves",):
         drawing: Figure | str = _curves(result, name, sample, _fitting("curves", (curves,), options, None))
     elif name is None:
         drawing = _all_bars(result, sample, target, metadata, _fitting("bars", (bars,), options, colours))
@@ -96,7 +97,7 @@ def picture(
         row = _row(result.attributions[name], result, sample, target)
         given = _row(result.feeds[name], result, sample, None) if name in result.feeds else None
         one = _One(name, row, given, image, tokens, held, names, metadata)
-        drawing = one.draw(_kind_for(kind, path, one), options, colours)
+        drawing = one.draw(_kind_for(kinds, path, one), options, colours)
     if path is not None:
         save(drawing, path)
     return drawing
@@ -229,17 +230,17 @@ def _fitting(
     return chosen
 
 
-def _one_input(result: Result, asked: str | None, kind: Any) -> str | None:
+def _one_input(result: Result, asked: str | None, kinds: tuple[str, ...] | None) -> str | None:
     """The input to draw; None stands for all, side by side as bars."""
     names = list(result.attributions)
     if asked is not None:
         if asked not in names:
             raise OptionError(f"nothing was attributed to {asked!r}; there are {', '.join(map(repr, names))}")
         return asked
-    if len(names) == 1 or kind == "curves":
+    if len(names) == 1 or kinds == ("curves",):
         return names[0]
     flat = all(a.size <= _FEW * len(result.prediction) and a.ndim <= 2 for a in result.attributions.values())
-    if kind in (None, "bars") and flat and all(result.feeds.get(n, np.zeros(1)).dtype.kind == "f" for n in names):
+    if kinds in (None, ("bars",)) and flat and all(result.feeds.get(n, np.zeros(1)).dtype.kind == "f" for n in names):
         return None
     raise OptionError(f"several inputs are attributed, name one with input=: {', '.join(map(repr, names))}")
 
@@ -258,9 +259,8 @@ def _row(array: NDArray[Any], result: Result, sample: int, target: int | None) -
     return row[target] if target is not None and np.ndim(result.prediction) == 2 else row
 
 
-def _kind_for(kind: str | Sequence[str] | None, path: str | os.PathLike[str] | None, one: _One) -> tuple[str, ...]:
-    if kind is not None:
-        kinds = (kind,) if isinstance(kind, str) else tuple(kind)
+def _kind_for(kinds: tuple[str, ...] | None, path: str | os.PathLike[str] | None, one: _One) -> tuple[str, ...]:
+    if kinds is not None:
         for name in kinds:
             if name not in KINDS:
                 raise OptionError(f"there is no picture {name!r}; there are {', '.join(KINDS)}")

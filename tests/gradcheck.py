@@ -53,6 +53,8 @@ def node_model(
 ) -> onnx.ModelProto:
     """One node as a model. None in `inputs` leaves an optional operand out; `constants` are stored in the file."""
     names = ["" if a is None else n for n, a in inputs.items()]
+    while names and not names[-1]:
+        names.pop()
     node = helper.make_node(op_type, names, list(outputs), name="node", domain=domain, **(attributes or {}))
     opsets = [helper.make_opsetid("", opset)] + ([helper.make_opsetid(domain, 1)] if domain else [])
     return graph_model([node], inputs, outputs, constants=constants, opsets=opsets, shapes=shapes, dtype=dtype)

@@ -6,6 +6,7 @@ from onnx_ig.errors import OptionError
 from onnx_ig.rules import (
     activations,
     attention,
+    blocks,
     conditional,
     convolution,
     cumulative,
@@ -20,16 +21,19 @@ from onnx_ig.rules import (
     max_pooling,
     normalization,
     norms,
+    padding,
     pooling,
     random,
     recurrent_gru,
     recurrent_lstm,
     recurrent_rnn,
     reductions,
+    resize,
     rotary,
     scan,
     scatter,
     selection,
+    sequence,
     shape,
     slicing,
     softmax,
@@ -37,11 +41,15 @@ from onnx_ig.rules import (
     trigonometric,
 )
 from onnx_ig.rules.context import Context
+from onnx_ig.rules.deeplift import DEEPLIFT
+from onnx_ig.rules.guided import GUIDED_BACKPROP
 from onnx_ig.rules.lowering import LOWERINGS, Lowering
 from onnx_ig.rules.registry import GRADIENT, Refusal, Rule, RuleSet
 
 __all__ = [
+    "DEEPLIFT",
     "GRADIENT",
+    "GUIDED_BACKPROP",
     "LOWERINGS",
     "RULE_SETS",
     "Context",
@@ -51,6 +59,7 @@ __all__ = [
     "RuleSet",
     "activations",
     "attention",
+    "blocks",
     "conditional",
     "convolution",
     "cumulative",
@@ -66,17 +75,20 @@ __all__ = [
     "max_pooling",
     "normalization",
     "norms",
+    "padding",
     "pooling",
     "random",
     "recurrent_gru",
     "recurrent_lstm",
     "recurrent_rnn",
     "reductions",
+    "resize",
     "rotary",
     "rule_set_named",
     "scan",
     "scatter",
     "selection",
+    "sequence",
     "shape",
     "slicing",
     "softmax",
@@ -84,7 +96,7 @@ __all__ = [
     "trigonometric",
 ]
 
-RULE_SETS: dict[str, RuleSet] = {s.name: s for s in (GRADIENT,)}
+RULE_SETS: dict[str, RuleSet] = {s.name: s for s in (GRADIENT, GUIDED_BACKPROP, DEEPLIFT)}
 
 
 def rule_set_named(name: str) -> RuleSet:

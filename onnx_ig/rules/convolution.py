@@ -8,24 +8,20 @@ ConvTranspose-11.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_ig.rules.context import Context
+from onnx_ig.rules.dims import Vector, dims, joined, known_dims, product
 from onnx_ig.rules.registry import gradient
 from onnx_ig.rules.windows import (
-    Vector,
     Windows,
     conv_windows,
     crop,
-    dims,
     extents_at_run_time,
     halves,
-    joined,
-    known_dims,
     pad_spatial,
     same_pads,
     spatial_axes,
@@ -158,8 +154,8 @@ def _weight_gradient(
 def _regrouped(c: Context, value: ir.Value, group: int, order: list[int], leading: list[Vector]) -> ir.Value:
     """[A, g*B, L...] as [A, g, B, all L], its axes in `order`, reshaped to [*leading, L...]; at any rank."""
     op, lengths = c.op, dims(c.op, value, 2)
-    flat = [math.prod(lengths)] if isinstance(lengths, list) else op.ReduceProd(lengths, [0], keepdims=1)
-    parts = joined(op, dims(op, value, 0, 1), [group], _divided(c, dims(op, value, 1, 2), group), flat)
+    channels = _divided(c, dims(op, value, 1, 2), group)
+    parts = joined(op, dims(op, value, 0, 1), [group], channels, product(op, lengths))
     turned = op.Transpose(op.Reshape(value, parts, allowzero=1), perm=order)
     return op.Reshape(turned, joined(op, *leading, lengths), allowzero=1)
 

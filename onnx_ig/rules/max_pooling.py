@@ -11,9 +11,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_ig.rules.context import Context
+from onnx_ig.rules.dims import difference, dims, joined
 from onnx_ig.rules.pooling import spread_taps
 from onnx_ig.rules.registry import gradient
-from onnx_ig.rules.windows import difference, dims, joined, pad_spatial, pads_of, pool_counts, pool_windows, reach
+from onnx_ig.rules.windows import pad_spatial, pads_of, pool_counts, pool_windows, reach
 
 Values = tuple[ir.Value | None, ...]
 

@@ -12,21 +12,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_ig.rules.context import Context
+from onnx_ig.rules.dims import difference, dims, entry, joined, known_dims
 from onnx_ig.rules.registry import gradient
-from onnx_ig.rules.windows import (
-    Windows,
-    crop,
-    difference,
-    dims,
-    entry,
-    joined,
-    known_dims,
-    pad_spatial,
-    pads_of,
-    pool_counts,
-    pool_windows,
-    reach,
-)
+from onnx_ig.rules.windows import Windows, crop, pad_spatial, pads_of, pool_counts, pool_windows, reach
 
 __all__ = ["spread", "spread_taps"]
 

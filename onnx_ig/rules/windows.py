@@ -15,19 +15,14 @@ import onnx_ir as ir
 
 from onnx_ig.graph.emit import Emitter
 from onnx_ig.rules.context import Context
+from onnx_ig.rules.dims import Vector, joined, known_dims
 
 __all__ = [
-    "Vector",
     "Windows",
     "conv_windows",
     "crop",
-    "difference",
-    "dims",
-    "entry",
     "extents_at_run_time",
     "halves",
-    "joined",
-    "known_dims",
     "pad_spatial",
     "pads_of",
     "pool_counts",
@@ -39,7 +34,6 @@ __all__ = [
 ]
 
 Ints = tuple[int, ...]
-Vector = list[int] | ir.Value
 
 
 @dataclass(frozen=True)
@@ -178,27 +172,6 @@ def spatial_axes(op: Emitter, value: ir.Value, rank: int | None) -> Vector:
     return op.Range(2, op.Squeeze(op.Shape(op.Shape(value))), 1)
 
 
-def known_dims(value: ir.Value, start: int = 0, end: int | None = None) -> list[int] | None:
-    """Dimensions `start` to `end` where all of them are known numbers."""
-    if value.shape is None:
-        return None
-    dims = value.shape[start:end]
-    return [int(d) for d in dims] if all(isinstance(d, int) for d in dims) else None  # type: ignore[arg-type]
-
-
-def dims(op: Emitter, value: ir.Value, start: int = 0, end: int | None = None) -> Vector:
-    """Dimensions `start` to `end`, at run time where they are not known."""
-    known = known_dims(value, start, end)
-    return op.Shape(value, start=start, end=end) if known is None else known
-
-
-def joined(op: Emitter, *parts: Vector) -> Vector:
-    """Parts of a shape as one, constant where all are."""
-    if any(isinstance(part, ir.Value) for part in parts):
-        return op.Concat(*(part for part in parts if isinstance(part, ir.Value) or part), axis=0)
-    return [d for part in parts if isinstance(part, list) for d in part]
-
-
 def spatial_shape(op: Emitter, value: ir.Value) -> ir.Value:
     """Lengths of the spatial axes as an int64 vector."""
     known = known_dims(value, 2)
@@ -242,24 +215,12 @@ def pool_counts(c: Context, windows: Windows) -> Vector:
     return counts
 
 
-def entry(op: Emitter, values: Vector, index: int) -> Vector:
-    """One entry of a vector, still a vector."""
-    return values[index : index + 1] if isinstance(values, list) else op.Slice(values, [index], [index + 1])
-
-
 def reach(op: Emitter, windows: Windows, counts: Vector) -> Vector:
     """Positions from the start of the first window to the end of the last, (count-1)*stride + extent."""
     strides, extents = list(windows.strides or ()), list(windows.extents or ())
     if isinstance(counts, list):
         return [(n - 1) * s + e for n, s, e in zip(counts, strides, extents, strict=True)]
     return op.Add(op.Mul(op.Sub(counts, 1), strides), extents)
-
-
-def difference(op: Emitter, a: Vector, b: Vector) -> Vector:
-    """a - b, constant where both are."""
-    if isinstance(a, list) and isinstance(b, list):
-        return [i - j for i, j in zip(a, b, strict=True)]
-    return op.Sub(a, b)
 
 
 def pad_spatial(

@@ -64,7 +64,10 @@ def _first_line(error: Exception) -> str:
 
 
 def _warn(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
-    click.echo(f"Warning: {message}", err=True)
+    if "tqdm" in sys.modules and sys.stderr.isatty():
+        sys.modules["tqdm"].tqdm.write(f"Warning: {message}", file=sys.stderr)  # above a bar that is being drawn
+    else:
+        click.echo(f"Warning: {message}", err=True)
 
 
 def note(text: str) -> None:
@@ -80,7 +83,7 @@ def progress(description: str) -> Iterator[Callable[[int, int], None] | None]:
         return
     from tqdm import tqdm
 
-    with tqdm(desc=description, unit="gradient", file=sys.stderr, leave=False) as bar:
+    with tqdm(desc=description, unit=" gradients", file=sys.stderr, leave=False) as bar:
 
         def report(done: int, total: int) -> None:
             bar.total = total

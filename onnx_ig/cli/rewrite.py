@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from onnx_ig.cli.app import note
 from onnx_ig.cli.options import Axis, output_folder, path_options
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 __all__ = ["rewrite_command"]
 
@@ -49,6 +52,11 @@ __all__ = ["rewrite_command"]
     show_default=True,
     help="What runs it: generic, cpu, cuda, tensorrt, openvino or web.",
 )
+@click.option(
+    "--batchable/--not-batchable",
+    default=None,
+    help="Whether samples are independent of each other; default: by the graph, or else by running two of them.",
+)
 def rewrite_command(
     model: str,
     out: str,
@@ -63,6 +71,7 @@ def rewrite_command(
     baselines: Sequence[str],
     batch_axes: Sequence[tuple[str, int | None]],
     runtime: str,
+    batchable: bool | None,
 ) -> None:
     """Write MODEL with its attributions to one plain ONNX file.
 
@@ -77,9 +86,13 @@ def rewrite_command(
     output_folder(out)
     loaded, signature = open_model(model)
     moved = list(wrt) or [p.name for p in signature.ports.values() if p.role != "held"]
-    start: Any = "input" if list(baselines) == ["input"] else (
-        baselines_of(baselines, signature, moved) or 0
-    )  # fmt: skip
+    start: Any = "input"
+    if list(baselines) != ["input"]:
+        named = baselines_of(baselines, signature, moved) or {}
+        start = {name: 0 if value is None else value for name, value in named.items()} or 0
+    axes = dict(batch_axes) or None
+    if batchable is None:
+        batchable = _probed(loaded, list(wrt) or None, output, axes)
     result = onnx_ig.rewrite(
         loaded,
         method,
@@ -91,7 +104,8 @@ def rewrite_command(
         steps_per_iteration=steps_per_iteration,
         target=target if target == "input" else target_of(target, signature.metadata.labels),
         baselines=start,
-        batch_axes=dict(batch_axes) or None,
+        batch_axes=axes,
+        batchable=batchable,
         runtime=runtime,
         save_as=out,
     )
@@ -99,3 +113,17 @@ def rewrite_command(
     click.echo(f"wrote {out}: {', '.join(o.name for o in result.graph.output)}")
     if written is not None and not written.batchable:
         note(f"the model takes its own shapes, one step at a time: {written.reason}")
+
+
+def _probed(
+    model: ir.Model, wrt: list[str] | None, output: str | None, axes: Mapping[str, int | None] | None
+) -> bool | None:
+    """What two made-up samples show about independence, where the graph leaves it open; None where that cannot be run."""
+    from onnx_ig.errors import FeedError, MissingDependencyError, RunError
+    from onnx_ig.explain.independence import probe_independence
+
+    try:
+        return probe_independence(model, inputs=wrt, output=output, batch_axes=axes)
+    except (FeedError, MissingDependencyError, RunError) as error:
+        note(f"whether samples are independent cannot be tried out ({error}); --batchable says it by hand")
+        return None

@@ -1,0 +1,153 @@
+"""Reading and writing by index."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_ig.graph.batch.analysis import Analysis
+from onnx_ig.graph.batch.sizes import Size
+from onnx_ig.graph.batch.states import Index, Mixes, Rows, State, batch_rule
+
+
+@batch_rule("Gather")
+def gather(a: Analysis, node: ir.Node) -> State:
+    """Rows of indices into a table, or fixed places in rows; which rows are read must not be data."""
+    data, indices = node.inputs[0], node.inputs[1]
+    axis = a.positive([node.attributes.get_int("axis", 0)], data)[0]
+    if a.free(data):
+        state = a.only(indices)
+        return state.at(axis + state.axis)
+    state = a.only(data)
+    if not a.free(indices):
+        raise Mixes("reads places that the rows say, and may read other rows")
+    if axis == state.axis:
+        raise Mixes("takes rows by their position")
+    if state.axis < axis:
+        return state
+    return state.at(state.axis + a.rank(indices) - 1)  # type: ignore[arg-type]
+
+
+@batch_rule("ArrayFeatureExtractor", domain="ai.onnx.ml")
+def array_feature_extractor(a: Analysis, node: ir.Node) -> State:
+    """Fixed places along the last axis."""
+    data = node.inputs[0]
+    if a.free(data):  # a table of classes, indexed by the rows: [1, rows]
+        raise Mixes("reads places that the rows say")
+    state = a.rows_of(data, *node.inputs[1:])
+    if state.axis == a.rank(data) - 1:  # type: ignore[arg-type]
+        raise Mixes("takes rows by their position")
+    return state
+
+
+@batch_rule("GatherElements")
+def gather_elements(a: Analysis, node: ir.Node) -> State:
+    """data[..., index, ...] along one axis: the other axes of data and indices run side by side."""
+    data, indices = node.inputs[0], node.inputs[1]
+    if a.free(data) or a.free(indices):
+        raise Mixes("reads places that are not known to be in the same row")
+    state = a.same(a.rows_of(data), a.rows_of(indices))
+    if state.axis in a.positive([node.attributes.get_int("axis", 0)], data):
+        raise Mixes("reads other rows")
+    return state
+
+
+@batch_rule("ScatterElements")
+def scatter_elements(a: Analysis, node: ir.Node) -> State:
+    """Writes along one axis; the other axes of all operands run side by side."""
+    found: Rows | None = None
+    for value in node.inputs[:3]:
+        if a.free(value):
+            raise Mixes("writes to places that are not known to be in the same row")
+        found = a.same(found, a.rows_of(value))
+    assert found is not None
+    if found.axis in a.positive([node.attributes.get_int("axis", 0)], node.inputs[0]):
+        raise Mixes("writes to other rows")
+    return found
+
+
+@batch_rule("GatherND")
+def gather_nd(a: Analysis, node: ir.Node) -> State:
+    """Indices [..., K] into the K axes behind `batch_dims`."""
+    data, indices = node.inputs[0], node.inputs[1]
+    assert data is not None
+    assert indices is not None
+    shared = node.attributes.get_int("batch_dims", 0)
+    index = a.state(indices)
+    if isinstance(index, Index):  # each row reads itself: its own number leads every index
+        state = a.rows_of(data)
+        first = index.leading or a.dims(indices)[-1] == Size(1)
+        if not first or shared or state.axis != 0 or not state.plain or index.axis == a.rank(indices) - 1:
+            raise Mixes("reads places that are not known to be in the same row")
+        return state.at(index.axis)
+    if a.free(data):
+        state = a.rows_of(indices)
+        if shared or state.axis == a.rank(indices) - 1:
+            raise Mixes("reads places that are not known to be in the same row")
+        return state
+    state = a.rows_of(data)
+    if not a.free(indices):
+        state = a.same(state, a.rows_of(indices))
+        if state.axis >= shared:
+            raise Mixes("reads places that the rows say, and may read other rows")
+        return state
+    return state.at(_behind(a, state, indices, shared))
+
+
+def _behind(a: Analysis, state: Rows, indices: ir.Value, shared: int) -> int:
+    """Where the rows' axis is behind the axes that free indices choose."""
+    count = a.dims(indices)[-1].known
+    if count is None or shared or state.axis < count:
+        raise Mixes("takes rows by their position")
+    return a.rank(indices) - 1 + state.axis - count
+
+
+@batch_rule("ScatterND")
+def scatter_nd(a: Analysis, node: ir.Node) -> State:
+    """Writes updates [..., behind] to places of the leading K axes."""
+    data, indices, updates = node.inputs[:3]
+    assert indices is not None
+    if a.free(data) or a.free(updates):
+        raise Mixes("writes what is not known to be the rows' to places of theirs")
+    state, written, index = a.rows_of(data), a.rows_of(updates), a.state(indices)
+    if isinstance(index, Index):  # each row writes to itself: its own number leads every index
+        first = index.leading or a.dims(indices)[-1] == Size(1)
+        if not first or state.axis != 0 or index.axis == a.rank(indices) - 1:
+            raise Mixes("writes to places that are not known to be in the same row")
+        axis = index.axis
+    elif a.free(indices):
+        axis = _behind(a, state, indices, 0)
+    else:
+        raise Mixes("writes to places that the rows say, and may write to other rows")
+    if written.axis != axis:
+        raise Mixes("writes to places that are not known to be in the same row")
+    a.same(state, written.at(state.axis))
+    return state if written.uniform and a.free(indices) else state.written()
+
+
+@batch_rule("Compress")
+def compress(a: Analysis, node: ir.Node) -> State:
+    """Keeps places along one axis that a condition names; without axis it flattens."""
+    state = a.rows_of(node.inputs[0], *node.inputs[1:])
+    axis = node.attributes.get_int("axis")
+    if axis is None or state.axis in a.positive([axis], node.inputs[0]):
+        raise Mixes("keeps rows by their position")
+    return state
+
+
+@batch_rule("NonZero", "Unique", "NonMaxSuppression")
+def as_many_as_found(a: Analysis, node: ir.Node) -> State:
+    """How many entries come out depends on all rows together."""
+    raise Mixes("gives as many entries as all rows together hold")
+
+
+@batch_rule("RoiAlign", "MaxRoiPool")
+def regions(a: Analysis, node: ir.Node) -> State:
+    """Each region names the row that it looks at."""
+    raise Mixes("reads rows by index")
+
+
+@batch_rule("DynamicQuantizeLinear")
+@batch_rule("DynamicQuantizeMatMul", "DynamicQuantizeLSTM", domain="com.microsoft")
+def dynamic_quantization(a: Analysis, node: ir.Node) -> State:
+    """The scale is taken over all rows."""
+    raise Mixes("takes one scale from all rows together, so that they influence each other")

@@ -1,0 +1,316 @@
+"""Operators that move entries without changing them: shapes, axes, slices, joins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from onnx_ig.graph.batch.analysis import Analysis
+from onnx_ig.graph.batch.sizes import ONE, Size, product
+from onnx_ig.graph.batch.states import FREE, SIZES, Index, Mixes, Rows, State, batch_rule
+
+_MAX = 2**31 - 1
+
+
+@batch_rule("Transpose")
+def transpose(a: Analysis, node: ir.Node) -> State:
+    """Axis perm[k] becomes axis k."""
+    state = a.only(node.inputs[0])
+    perm = node.attributes.get("perm")
+    if perm is None:
+        return state.at(a.rank(node.inputs[0]) - 1 - state.axis)  # type: ignore[arg-type]
+    return state.at(list(perm.as_ints()).index(state.axis))
+
+
+@batch_rule("Reshape")
+def reshape(a: Analysis, node: ir.Node) -> State:
+    """Rows stay apart where the new shape says, for any number of rows, which axis they become.
+
+    What stands ahead of the rows must fill the same number of leading places before and after.
+    """
+    data, target = node.inputs[0], a.numbers(node.inputs[1])
+    assert data is not None
+    state = a.only(data)
+    dims = a.dims(data)
+    if target is None or any(e is None for e in target.elements):
+        raise Mixes("has a shape that depends on the rows in an unknown way")
+    wanted = [e for e in target.elements if e is not None]
+    if not node.attributes.get_int("allowzero", 0):
+        wanted = [dims[i] if e == Size(0) else e for i, e in enumerate(wanted)]
+    return _regrouped(a, node.outputs[0], state, dims, wanted)
+
+
+def _completed(dims: Sequence[Size], wanted: Sequence[Size]) -> Sequence[Size]:
+    """The target with -1 replaced by what is left for it."""
+    if Size(-1) not in wanted:
+        return wanted
+    place = wanted.index(Size(-1))
+    rest = product(dims).over(product(s for i, s in enumerate(wanted) if i != place))
+    if rest is None:
+        raise Mixes(f"regroups {product(dims)} entries, and it cannot be told that every row fills whole groups")
+    return [*wanted[:place], rest, *wanted[place + 1 :]]
+
+
+def _regrouped(
+    a: Analysis, output: ir.Value, state: Rows | Index, dims: Sequence[Size], wanted: Sequence[Size]
+) -> State:
+    ahead = product(dims[: state.axis]) * (state.before if isinstance(state, Rows) else ONE)
+    count = Rows(0).length
+    if a.rows is not None and not any(s.open for s in wanted):  # a constant shape, for the rows that the file fixes
+        dims, ahead, count = [d.at(a.rows) for d in dims], ahead.at(a.rows), Size(a.rows)
+    wanted = _completed(dims, wanted)
+    if product(dims) != product(wanted):
+        raise Mixes("gives a shape that fits one number of rows only, or that cannot be told to fit any")
+    for axis in range(len(wanted)):
+        inner = ahead.over(product(wanted[:axis]))
+        entries = None if inner is None else wanted[axis].over(inner * count)
+        if inner is None or entries is None or entries.open:
+            continue
+        a.learn(output, wanted)
+        if isinstance(state, Index):
+            if (inner, entries) != (ONE, ONE):
+                break
+            return state.at(axis)
+        return Rows(axis, inner, entries, state.uniform)
+    raise Mixes(f"takes rows apart: ({', '.join(map(str, dims))}) becomes ({', '.join(map(str, wanted))})")
+
+
+@batch_rule("Flatten")
+def flatten(a: Analysis, node: ir.Node) -> State:
+    """[d0 ... dk-1, dk ...]: both parts become one axis."""
+    data = node.inputs[0]
+    assert data is not None
+    state, dims = a.only(data), a.dims(data)
+    axis = node.attributes.get_int("axis", 1)
+    axis = axis + len(dims) if axis < 0 else axis
+    return _regrouped(a, node.outputs[0], state, dims, [product(dims[:axis]), product(dims[axis:])])
+
+
+@batch_rule("Squeeze")
+def squeeze(a: Analysis, node: ir.Node) -> State:
+    """Axes of length 1 go."""
+    data = node.inputs[0]
+    state = a.only(data)
+    axes = a.integers(node.inputs[1]) if len(node.inputs) > 1 else None
+    if axes is None:
+        raise Mixes("drops every axis of length 1, that of the rows too where there is one row")
+    axes = a.positive(axes, data)
+    if state.axis in axes:
+        raise Mixes("drops the rows' axis")
+    return state.at(state.axis - sum(x < state.axis for x in axes))
+
+
+@batch_rule("Unsqueeze")
+def unsqueeze(a: Analysis, node: ir.Node) -> State:
+    """New axes of length 1, counted in the result."""
+    data, given = node.inputs[0], node.inputs[1]
+    state, axes = a.only(data), a.integers(given)
+    if axes is None:
+        raise Mixes("adds axes that are not known before it runs")
+    axes = a.positive(axes, data, more=len(axes))
+    axis = state.axis
+    for new in sorted(axes):
+        axis += new <= axis
+    return state.at(axis)
+
+
+@batch_rule("Expand")
+def expand(a: Analysis, node: ir.Node) -> State:
+    """Broadcasting to a shape; a free operand repeated over the rows is the same for all of them."""
+    data, target = node.inputs[0], a.numbers(node.inputs[1])
+    assert data is not None
+    if target is None or any(e is None for e in target.elements):
+        raise Mixes("has a shape that depends on the rows in an unknown way")
+    sizes = [e for e in target.elements if e is not None]
+    shift = len(sizes) - a.rank(data)
+    open_axes = [i for i, s in enumerate(sizes) if s.open]
+    if a.free(data):
+        return _repeated(a, data, sizes, open_axes, shift)
+    state = a.only(data)
+    axis = state.axis + max(shift, 0)
+    here = state.axis + shift
+    if here >= 0 and sizes[here].known != 1 and sizes[here].at(a.rows) != state.length.at(a.rows):
+        raise Mixes("gives a shape that fits one number of rows only, or that cannot be told to fit any")
+    if any(i != here for i in open_axes):
+        raise Mixes("pairs rows with rows")
+    return state.at(axis)
+
+
+def _repeated(a: Analysis, data: ir.Value, sizes: Sequence[Size], open_axes: Sequence[int], shift: int) -> State:
+    if not open_axes:
+        return FREE
+    axis = open_axes[0]
+    if len(open_axes) > 1 or (axis - shift >= 0 and not a.even(data, axis - shift)):
+        return SIZES
+    entries = sizes[axis].over(Rows(0).length)
+    return SIZES if entries is None or entries.open else Rows(axis + max(-shift, 0), per=entries, uniform=True)
+
+
+@batch_rule("ConstantOfShape")
+def constant_of_shape(a: Analysis, node: ir.Node) -> State:
+    """One number everywhere: the same for all rows."""
+    target = a.numbers(node.inputs[0])
+    if target is None or any(e is None for e in target.elements):
+        return SIZES
+    sizes = [e for e in target.elements if e is not None]
+    axes = [i for i, s in enumerate(sizes) if s.open]
+    entries = sizes[axes[0]].over(Rows(0).length) if len(axes) == 1 else None
+    return SIZES if entries is None or entries.open else Rows(axes[0], per=entries, uniform=True)
+
+
+@batch_rule("Range")
+def range_(a: Analysis, node: ir.Node) -> State:
+    """0, 1, ... up to the number of rows names the rows."""
+    start, limit, step = (a.numbers(v) for v in node.inputs)
+    if start is None or limit is None or step is None:
+        return SIZES
+    counted = (start.integers(), limit.elements, step.integers()) == ([0], (Rows(0).length,), [1])
+    return Index(0) if counted else SIZES
+
+
+@batch_rule("Tile")
+def tile(a: Analysis, node: ir.Node) -> State:
+    """The whole axis again and again: the repeats stand ahead of the rows."""
+    data, repeats = node.inputs[0], a.numbers(node.inputs[1])
+    assert data is not None
+    if repeats is None or any(e is None for e in repeats.elements):
+        raise Mixes("is repeated a number of times that depends on the rows")
+    sizes = [e for e in repeats.elements if e is not None]
+    open_axes = [i for i, s in enumerate(sizes) if s.open]
+    if a.free(data):
+        return _repeated(a, data, sizes, open_axes, 0)
+    state = a.only(data)
+    if open_axes:
+        raise Mixes("is repeated a number of times that depends on the rows")
+    if sizes[state.axis] == ONE:
+        return state
+    if isinstance(state, Index):
+        raise Mixes("repeats the numbers of the rows")
+    return Rows(state.axis, sizes[state.axis] * state.before, state.per, state.uniform)
+
+
+@batch_rule("Concat")
+def concat(a: Analysis, node: ir.Node) -> State:
+    """Joined along another axis, rows stay; joined along theirs, the operands stand ahead of the rows."""
+    operands = [v for v in node.inputs if v is not None]
+    axis = node.attributes.get_int("axis", 0)
+    axis = axis + a.rank(operands[0]) if axis < 0 else axis
+    if any(isinstance(a.state(v), Index) for v in operands):
+        return _coordinates(a, operands, axis)
+    found: Rows | None = None
+    for value in operands:
+        if not a.free(value):
+            found = a.same(found, a.rows_of(value))
+    assert found is not None
+    for value in operands:
+        if a.free(value) and (axis == found.axis or not _fits(a, value, found)):
+            raise Mixes(f"joins rows with {value.name!r}, which has none")
+    if axis != found.axis:
+        return found
+    if found.before != ONE:
+        raise Mixes("joins rows with other rows")
+    return Rows(axis, Size(len(operands)), found.per, found.uniform)
+
+
+def _fits(a: Analysis, value: ir.Value, rows: Rows) -> bool:
+    """Whether a free operand has the rows' number of equal entries (a file that fixes it)."""
+    return a.rows is not None and a.dims(value)[rows.axis].known == a.rows and a.even(value, rows.axis)
+
+
+def _coordinates(a: Analysis, operands: Sequence[ir.Value], axis: int) -> State:
+    """Numbers of rows beside other indices: the first entry along the last axis says which row is meant."""
+    first = a.state(operands[0])
+    if (
+        not isinstance(first, Index)
+        or first.leading
+        or axis != a.rank(operands[0]) - 1
+        or a.dims(operands[0])[axis] != ONE
+    ):
+        raise Mixes("joins numbers of rows with other values")
+    for value in operands[1:]:
+        state = a.state(value)
+        if not isinstance(state, Rows) or state.axis != first.axis or not state.plain:
+            raise Mixes("joins numbers of rows with other values")
+    return Index(first.axis, leading=True)
+
+
+@batch_rule("Slice")
+def slice_(a: Analysis, node: ir.Node) -> State:
+    """Slices along other axes keep the rows."""
+    data, starts, ends, *rest = node.inputs
+    state = a.only(data)
+    bounds = [a.numbers(starts), a.numbers(ends)]
+    axes = a.integers(rest[0]) if rest and rest[0] is not None else None
+    steps = a.integers(rest[1]) if len(rest) > 1 and rest[1] is not None else None
+    if axes is None:
+        count = next((len(b.elements) for b in bounds if b is not None), None)
+        if count is None or (rest and rest[0] is not None):
+            raise Mixes("slices along axes that are not known before it runs")
+        axes = list(range(count))
+    axes = a.positive(axes, data)
+    for index, axis in enumerate(axes):
+        start, end = (None if b is None else b.elements[index] for b in bounds)
+        step = steps[index] if steps else 1 if len(rest) < 2 or rest[1] is None else None
+        if axis == state.axis:
+            most = _MAX if a.rows is None else a.rows
+            whole = end is not None and ((end.known or 0) >= most or end == state.length)
+            if start != Size(0) or step != 1 or not whole:
+                raise Mixes("takes rows by their position")
+        elif not all(v is None or a.free(v) for v in (starts, ends)) and any(e is None or e.open for e in (start, end)):
+            raise Mixes("slices at places that depend on the rows")
+    return state
+
+
+@batch_rule("Split")
+def split(a: Analysis, node: ir.Node) -> State:
+    """Parts along another axis keep the rows."""
+    state = a.only(node.inputs[0], *node.inputs[1:])
+    axis = node.attributes.get_int("axis", 0)
+    if axis < 0:
+        axis += a.rank(node.inputs[0])  # type: ignore[arg-type]
+    if axis != state.axis:
+        return state
+    parts = Size(len(node.outputs))
+    before = state.before.over(parts) if isinstance(state, Rows) and len(node.inputs) == 1 else None
+    if before is None or not isinstance(state, Rows):
+        raise Mixes("splits the rows by their position")
+    return Rows(axis, before, state.per, state.uniform)
+
+
+@batch_rule("Pad")
+@batch_rule("Pad", domain="com.microsoft")
+def pad(a: Analysis, node: ir.Node) -> State:
+    """Nothing may be added to, or cut off, the rows' axis."""
+    data, pads = node.inputs[0], a.numbers(node.inputs[1])
+    state = a.rows_of(data, *node.inputs[2:])
+    axes = a.integers(node.inputs[3]) if len(node.inputs) > 3 and node.inputs[3] is not None else None
+    if pads is None or any(e is None or e.open for e in pads.elements):
+        raise Mixes("has pads that are not known before it runs")
+    count = len(pads.elements) // 2
+    axes = list(range(count)) if axes is None else a.positive(axes, data)
+    if state.axis in axes:
+        place = axes.index(state.axis)
+        if any(pads.elements[i] != Size(0) for i in (place, place + count)):
+            raise Mixes("adds rows")
+    return state
+
+
+@batch_rule("Trilu", "Det")
+@batch_rule("Trilu", domain="com.microsoft")
+def matrices(a: Analysis, node: ir.Node) -> State:
+    """Works on the last two axes."""
+    state = a.rows_of(node.inputs[0], *node.inputs[1:])
+    if state.axis >= a.rank(node.inputs[0]) - 2:  # type: ignore[arg-type]
+        raise Mixes("works across the rows")
+    return state
+
+
+@batch_rule("CenterCropPad")
+def center_crop_pad(a: Analysis, node: ir.Node) -> State:
+    """`axes` says which axes change."""
+    state = a.rows_of(node.inputs[0], *node.inputs[1:])
+    axes = node.attributes.get_ints("axes")
+    if axes is None or state.axis in a.positive(axes, node.inputs[0]):
+        raise Mixes("crops or pads the rows' axis")
+    return state

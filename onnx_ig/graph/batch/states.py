@@ -1,0 +1,113 @@
+"""What is known of a value's relation to the batch, and the table of rules that carry it through operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import onnx_ir as ir
+
+from onnx_ig.graph.batch.sizes import BATCH, ONE, Size
+
+if TYPE_CHECKING:
+    from onnx_ig.graph.batch.analysis import Analysis
+
+__all__ = ["FREE", "SIZES", "Index", "Mixed", "Mixes", "Rows", "State", "batch_rule", "rule_for"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Axis `axis` runs over the rows, and what stands at a row depends on that row alone.
+
+    Its length is before * N * per: entry (i*N + n)*per + j belongs to row n. `uniform`: all rows hold the same, so that
+    only the shape depends on the batch. `offsets`: entries count positions over the whole batch (indices of a MaxPool).
+    """
+
+    axis: int
+    before: Size = ONE
+    per: Size = ONE
+    uniform: bool = False
+    offsets: bool = False
+
+    @property
+    def length(self) -> Size:
+        return self.before * Size.named(BATCH) * self.per
+
+    @property
+    def plain(self) -> bool:
+        """Whether there is one entry a row."""
+        return self.before == ONE and self.per == ONE
+
+    def at(self, axis: int) -> Rows:
+        return replace(self, axis=axis)
+
+    def written(self) -> Rows:
+        """As it is after something was written into it that rows may differ in."""
+        return replace(self, uniform=False)
+
+
+@dataclass(frozen=True)
+class Index:
+    """Entry n along `axis` is n, the number of the row, whatever the other axes.
+
+    `leading`: that is so of the first entry along the last axis, and others index within the row.
+    """
+
+    axis: int
+    leading: bool = False
+
+    @property
+    def length(self) -> Size:
+        return Size.named(BATCH)
+
+    def at(self, axis: int) -> Index:
+        return replace(self, axis=axis)
+
+
+@dataclass(frozen=True)
+class Free:
+    """Depends neither on the rows nor on how many there are."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Depends on how many rows there are and on nothing in them."""
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """Rows may influence each other; `reason` names the first node that makes it so."""
+
+    reason: str
+
+
+State: TypeAlias = Rows | Index | Free | Sizes | Mixed
+FREE = Free()
+SIZES = Sizes()
+
+
+class Mixes(Exception):
+    """Raised by a rule: rows influence each other in this node, or it cannot be told that they do not."""
+
+
+Rule = Callable[["Analysis", ir.Node], "State | Sequence[State]"]
+_RULES: dict[tuple[str, str], Rule] = {}
+
+
+def batch_rule(*operators: str, domain: str = "") -> Callable[[Rule], Rule]:
+    """Decorator: the function tells the states of the outputs of these operators from those of their operands.
+
+    It is asked where an operand is not free, and no operand is mixed.
+    """
+
+    def register(function: Rule) -> Rule:
+        for operator in operators:
+            _RULES[domain, operator] = function
+        return function
+
+    return register
+
+
+def rule_for(node: ir.Node) -> Rule | None:
+    return _RULES.get((node.domain, node.op_type))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +14,7 @@ from onnx_ig.errors import BlockedNode, NoGradientPathError, OptionError, Unsupp
 from onnx_ig.graph.emit import is_float
 from onnx_ig.graph.load import ModelLike, load
 from onnx_ig.graph.prepare import prepare
-from onnx_ig.graph.sources import classify
+from onnx_ig.graph.sources import classify, named
 from onnx_ig.methods import METHODS
 from onnx_ig.reverse import path_nodes
 from onnx_ig.rewriter.batching import by_dataflow
@@ -72,7 +73,7 @@ class Inspection:
         return json.dumps(self.to_dict(), indent=2)
 
     def __str__(self) -> str:
-        lines = [f"opset {self.opset}", "inputs:"]
+        lines = [f"opset {self.opset or 'not declared'}", "inputs:"]
         for i in self.inputs:
             what = (
                 "held: " + i.reason if i.kind == "held" else "attributed" + (" as tokens" if i.kind == "tokens" else "")
@@ -101,7 +102,9 @@ def inspect(model: ModelLike, *, inputs: str | Sequence[str] | None = None, outp
     Never fails for a model that can be read: what stands in the way is in `problem` and `blocking`.
     Raises ModelError for one that cannot.
     """
-    prepared = prepare(load(model), GRADIENT.knows)
+    given = load(model)
+    opset = given.opset_imports.get("", 0)
+    prepared = prepare(given, GRADIENT.knows)
     graph = prepared.graph
     subject: Subject | None = None
     problem: str | None = None
@@ -133,13 +136,13 @@ def inspect(model: ModelLike, *, inputs: str | Sequence[str] | None = None, outp
         inputs=[_input(v, kinds, axes) for v in graph.inputs],
         outputs=[{"name": v.name, "dtype": _dtype(v), "shape": _shape(v)} for v in graph.outputs],
         output=subject.output if subject else None,
-        opset=prepared.opset_imports[""],
+        opset=opset,
         batch=batch,
         operators=_operators(subject, blocking) if subject else [],
         blocking=blocking,
         problem=problem,
         candidates=candidates(graph) if problem else [],
-        next_command=_next(model, subject, problem, graph),
+        next_command=_next(model, subject, problem, graph, inputs),
     )
 
 
@@ -162,16 +165,32 @@ def _operator(node: ir.Node) -> str:
     return f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
 
 
-def _next(model: ModelLike, subject: Subject | None, problem: str | None, graph: ir.Graph) -> str:
-    path = str(model) if isinstance(model, str) or hasattr(model, "__fspath__") else "MODEL.onnx"
+def _next(
+    model: ModelLike,
+    subject: Subject | None,
+    problem: str | None,
+    graph: ir.Graph,
+    inputs: str | Sequence[str] | None,
+) -> str:
+    path = shlex.quote(str(model)) if isinstance(model, str) or hasattr(model, "__fspath__") else "MODEL.onnx"
     floats = [v.name for v in graph.outputs if is_float(v.dtype)]
     if problem is None and subject is not None:
-        feeds = [f"{v.name}=FILE" for v in graph.inputs] if len(graph.inputs) > 1 else ["FILE"]
-        output = f" --output {subject.output}" if len(floats) > 1 else ""
-        return f"onnx-ig attribute {path} {' '.join(feeds)}{output}"
+        asked = "".join(f" --wrt {shlex.quote(name)}" for name in named(inputs))
+        output = f" --output {shlex.quote(subject.output)}" if subject.output not in floats or len(floats) > 1 else ""
+        return f"onnx-ig attribute {path} {_data(subject, graph)}{asked}{output}"
     if subject is None and len(floats) > 1:
-        return f"onnx-ig inspect {path} --output {floats[0]}"
+        return f"onnx-ig inspect {path} --output {shlex.quote(floats[0] or '')}"
     return f"onnx-ig inspect {path} --wrt VALUE --output VALUE"
+
+
+def _data(subject: Subject, graph: ir.Graph) -> str:
+    """How the inputs are given: a text or a photograph where the file says how they are fed, else files."""
+    names = [v.name or "" for v in graph.inputs]
+    if subject.metadata.vocabulary is not None and any(s.kind == "tokens" for s in subject.moved):
+        return '--text "..."'
+    if len(names) == 1:
+        return "photo.jpg" if names[0] in subject.metadata.preprocessing else "FILE"
+    return " ".join(shlex.quote(f"{name}=FILE") for name in names)
 
 
 def _dtype(value: ir.Value) -> str:

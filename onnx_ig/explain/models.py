@@ -50,7 +50,7 @@ class Models:
         self.method = method
         self._providers = providers
         self._options = session_options
-        self.declared = [v.name or "" for v in subject.graph.outputs]
+        self.declared = [v.name or "" for v in subject.graph.outputs if isinstance(v.type, ir.TensorType)]
         self.forward_session = self.open(self._forward_model())
         self.inputs: dict[str, Any] = self.forward_session.inputs
         self.runtime = runtime or _RUNTIMES.get(self.forward_session.providers[0], "cpu")
@@ -72,6 +72,7 @@ class Models:
         model = self.subject.model.clone()
         present = {v.name for v in model.graph.outputs}
         wanted = [self.subject.output, *(s.name for s in self.subject.moved if s.kind == "value")]
+        model.graph.outputs[:] = [v for v in model.graph.outputs if isinstance(v.type, ir.TensorType)]
         extra = [v for node in model.graph for v in node.outputs if v.name in wanted and v.name not in present]
         model.graph.outputs.extend(extra)
         return model
@@ -82,6 +83,7 @@ class Models:
         self._checked[plan] = step_model(self.subject.model, plan)
 
     def forward(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """All tensor outputs, and internal values that move, in one run."""
         return self.forward_session.run(feeds)
 
     def predict(self, feeds: Mapping[str, Array], batching: Batching, chunk: Chunking) -> dict[str, Array]:
@@ -91,25 +93,17 @@ class Models:
         n = max(a.shape[batching.axes[k]] for k, a in feeds.items() if batching.axes[k] is not None)  # type: ignore[index]
         parts = []
         for first in range(0, n, chunk.samples):
-            count = chunk.samples if chunk.padded else None
             last = min(first + chunk.samples, n)
-            part = {k: take(a, batching.axes[k], first, last, count) for k, a in feeds.items()}
+            part = {
+                k: take(a, batching.axes[k], first, last, chunk.samples if chunk.padded else None)
+                for k, a in feeds.items()
+            }
             given = self.forward(part)
-            if count is not None:
-                given = {k: self._unpadded(a, batching, k, count, last - first) for k, a in given.items()}
-            parts.append(given)
-        if len(parts) == 1:
-            return parts[0]
-        return {k: np.concatenate([p[k] for p in parts], axis=self._joins(parts[0][k], batching, k)) for k in parts[0]}
-
-    def _joins(self, array: Array, batching: Batching, name: str) -> int:
-        return batching.axis(name) or 0 if array.ndim else 0
-
-    def _unpadded(self, array: Array, batching: Batching, name: str, padded: int, count: int) -> Array:
-        if not isinstance(array, np.ndarray) or not array.ndim:
-            return np.asarray(array)
-        axis = batching.axis(name) or 0
-        return take(array, axis, 0, count) if array.shape[axis] == padded else array
+            parts.append({k: take(a, batching.axis(k), 0, last - first) for k, a in given.items()})
+        return {
+            k: a if batching.axis(k) is None else np.concatenate([p[k] for p in parts], axis=batching.axis(k))  # type: ignore[arg-type]
+            for k, a in parts[0].items()
+        }
 
     def plan(
         self, batching: Batching, starts: Mapping[str, Array | None], held: Mapping[str, Array], gradients: bool

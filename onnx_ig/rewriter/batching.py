@@ -17,8 +17,8 @@ __all__ = ["Batching", "by_dataflow"]
 class Batching:
     """How a model takes samples.
 
-    `axes` batch axis of every graph input, None: the same for all samples (or no batch at all). `values` that of other
-    values. `mode`: "free" (any number of rows), "rows" (exactly `rows` a run, which do not influence each other) or
+    `axes` batch axis of every graph input, None: the same for all samples (or no batch at all). `values` that of graph
+    outputs and of the values that move. `mode`: "free" (any number of rows), "rows" (exactly `rows` a run, which do not influence each other) or
     "single" (no batch axis: the feeds are one sample). `reason` says why not "free". `candidate`: not proven; a probe may
     show that rows are independent.
     """
@@ -55,7 +55,7 @@ def by_dataflow(
     names = [v.name or "" for v in graph.inputs]
     if plan.batchable:
         axes = {n: plan.axis(n) for n in names}
-        values = {n: plan.axis(n) for n in (*wanted, output)}
+        values = {n: plan.axis(n) for n in (*wanted, output, *(v.name or "" for v in graph.outputs))}
         if all(values[n] is not None for n in (*wanted, output)):
             rows = _fixed_rows(graph, axes)
             reason = f"the model's batch is fixed at {rows}" if rows else ""
@@ -67,7 +67,8 @@ def by_dataflow(
     axis = _leading(graph, output)
     if axis is None or all(a is None for a in axes.values()):
         return Batching(dict.fromkeys(names), mode="single", reason=plan.reason or "the model has no batch axis")
-    values = {output: axis, **{v: axes.get(source) for v, source in wanted.items()}}
+    values = {v.name or "": _leading(graph, v.name or "") for v in graph.outputs}
+    values |= {output: axis, **{v: axes.get(source) for v, source in wanted.items()}}
     if any(a is None for a in values.values()):
         return Batching(
             dict.fromkeys(names), mode="single", reason=plan.reason or "an attributed value has no batch axis"
@@ -92,8 +93,8 @@ def _fixed_batch(graph: ir.Graph, wanted: Mapping[str, str], output: str) -> Bat
         return None
     rows = int(counts.pop())
     plan = batch_axes(graph, {v.name or "": 0 if leading.get(v.name or "") == rows else None for v in graph.inputs})
-    values = {n: plan.axis(n) for n in (*wanted, output)}
-    if not plan.batchable or any(a is None for a in values.values()):
+    values = {n: plan.axis(n) for n in (*wanted, output, *(v.name or "" for v in graph.outputs))}
+    if not plan.batchable or any(values[n] is None for n in (*wanted, output)):
         return None
     axes = {v.name or "": plan.axis(v.name or "") for v in graph.inputs}
     return Batching(axes, values, "rows", rows, f"the model's batch is fixed at {rows}")

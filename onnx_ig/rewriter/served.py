@@ -386,7 +386,7 @@ class _Served:
             method=self.method.name,
             inputs={
                 s.name: AttributedInput(
-                    self.attributions[s.name], "token" if s.kind == "tokens" else "float",
+                    self.attributions[s.name], s.kind,
                     self.batching.axis(s.values[0].name or ""),
                 )
                 for s in self.subject.moved

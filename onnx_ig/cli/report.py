@@ -182,7 +182,8 @@ def _paragraph(row: Row, result: Attribution, reading: Reading, alone: bool) -> 
     if said == "explained" and row.predicted is not None:
         lines.append(f"  the prediction is {row.predicted_label or row.predicted}")
     if np.isfinite(row.convergence_delta):
-        lines.append(f"  delta {row.convergence_delta:+.3g} ({100 * row.relative_delta:.2g} % of the difference)")
+        share = f" ({100 * row.relative_delta:.2g} % of the difference)" if np.isfinite(row.relative_delta) else ""
+        lines.append(f"  delta {row.convergence_delta:+.3g}{share}")
     for name, text in reading.texts.items():
         if name in result and row.sample < len(text.tokens):
             values = np.atleast_2d(result[name] if result.prediction.ndim == 1 else result[name][:, row.place])

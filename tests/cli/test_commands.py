@@ -76,6 +76,20 @@ def test_inspect(folder: Path, run: Run) -> None:
     assert report["metadata"]["labels"] == ["positive", "negative"]
 
 
+def test_inspect_tells_the_next_command(folder: Path, run: Run) -> None:
+    models.text(folder / "text.onnx")
+    models.image(folder / "an image.onnx", preprocessing={"image": {}})
+    models.two_inputs(folder / "two.onnx")
+
+    def told(*arguments: str) -> str:
+        return str(parsed(run("inspect", *arguments, "--json"))["next_command"])
+
+    assert told("text.onnx") == 'onnx-ig attribute text.onnx --text "..."'
+    assert told("an image.onnx") == "onnx-ig attribute 'an image.onnx' photo.jpg"
+    assert told("two.onnx") == "onnx-ig attribute two.onnx a=FILE b=FILE"
+    assert told("two.onnx", "--wrt", "b") == "onnx-ig attribute two.onnx a=FILE b=FILE --wrt b"
+
+
 def test_inspect_lists_what_is_in_the_way(folder: Path, run: Run) -> None:
     models.no_rule(folder / "m.onnx")
     report = parsed(run("inspect", "m.onnx", "--json"))
@@ -316,3 +330,27 @@ def test_annotate_takes_external_weights_along(folder: Path, run: Run) -> None:
     session = ort.InferenceSession("there/n.onnx", providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(session.run(None, {"x": np.ones((1, 3), np.float32)})[0], [[10, 13]])
     assert metadata_of("there/n.onnx").labels == ("a", "b")
+
+
+def test_a_picture_that_cannot_be_drawn_is_only_an_error_where_it_was_asked_for(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import onnx_ig.cli.drawing
+    from onnx_ig.errors import MissingDependencyError
+
+    def missing(*args: Any, **kwargs: Any) -> None:
+        raise MissingDependencyError("pictures need matplotlib: pip install 'onnx_ig[plot]'")
+
+    models.linear(folder / "m.onnx")
+    monkeypatch.setattr(onnx_ig.cli.drawing, "picture", missing)
+    result = run("attribute", "m.onnx", "x=[[1, 2, 3]]")
+    assert "Note: no picture: pictures need matplotlib" in result.stderr
+    assert "prediction" in result.stdout
+    assert "onnx_ig[plot]" in run("attribute", "m.onnx", "x=[[1, 2, 3]]", "--plot", "a.png", status=1).stderr
+
+
+def test_values_inside_the_model(folder: Path, run: Run) -> None:
+    models.linear(folder / "m.onnx")
+    row = parsed(run("attribute", "m.onnx", "x=[[1, 2, 3]]", "--wrt", "xw", "--target", "0", "--json"))["results"][0]
+    assert row["top_features"][0] == {"input": "xw", "index": [0], "name": "xw[0]", "attribution": pytest.approx(22)}
+    assert row["picture"] == ["m_attribution.png"]

@@ -26,9 +26,9 @@ def load(model: ModelLike) -> ir.Model:
     Raises ModelError where there is no such file, or it holds no ONNX model.
     """
     if isinstance(model, ir.Model):
-        return model.clone()
+        return _with_own_tensors(model.clone())
     if isinstance(model, onnx.ModelProto):
-        return _from_proto(model, "the ModelProto given")
+        return _with_own_tensors(_from_proto(model, "the ModelProto given"))
     if isinstance(model, str | os.PathLike):
         return _from_file(Path(model))
     if _is_graphsurgeon(model):
@@ -68,6 +68,28 @@ def _from_proto(proto: onnx.ModelProto, origin: str, base_dir: Path | None = Non
     except Exception as error:  # onnx_ir raises many kinds for malformed protos; all mean the same to the user
         raise ModelError(f"{origin} is not a valid ONNX model: {error}") from error
     return model
+
+
+def _with_own_tensors(model: ir.Model) -> ir.Model:
+    """Tensors that share the bytes of the caller's and not their names.
+
+    onnx_ir renames the TensorProto that a value was read from together with the value: the caller's model would lose its
+    initializers' names.
+    """
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            tensor = value.const_value
+            if isinstance(tensor, ir.TensorProtoTensor):
+                value.const_value = _own(tensor)
+    for node in (n for g in (*model.graphs(), *model.functions.values()) for n in g):
+        for name, attribute in list(node.attributes.items()):
+            if attribute.type == ir.AttributeType.TENSOR and isinstance(attribute.value, ir.TensorProtoTensor):
+                node.attributes[name] = ir.AttrTensor(name, _own(attribute.value))
+    return model
+
+
+def _own(tensor: ir.TensorProtoTensor) -> ir.TensorProtocol:
+    return ir.Tensor(tensor.numpy(), dtype=tensor.dtype, shape=tensor.shape, name=tensor.name)
 
 
 def _check_external(model: ir.Model, origin: str) -> None:

@@ -16,6 +16,7 @@ from onnx_ig.errors import BlockedNode, UnsupportedOperatorError
 from onnx_ig.graph.emit import Emitter, is_float
 from onnx_ig.graph.subgraphs import ORIGIN, captured_values, subgraphs
 from onnx_ig.rules import Context, Refusal, Rule, RuleSet
+from onnx_ig.rules.lists import add as accumulate
 from onnx_ig.rules.lowering import Lowering
 
 __all__ = ["ORIGIN", "Walk", "path_nodes", "reverse"]
@@ -93,7 +94,7 @@ def reverse(
     blocked: list[BlockedNode] = []
 
     def add(value: ir.Value, contribution: ir.Value) -> None:
-        total = contribution if value not in sums else op.Add(sums[value], contribution)
+        total = contribution if value not in sums else accumulate(op, sums[value], contribution)
         own = total.graph is op.graph and not total.is_graph_input()  # a branch says nothing about an outer value
         if own and value.shape is not None and total.shape is None:
             total.shape = value.shape.copy()  # layouts survive in the runtime where batch dimensions are named

@@ -18,9 +18,11 @@ from onnx_ir.passes.common import (
 from onnx_ig.errors import ModelError
 from onnx_ig.graph.bodies import declare_bodies, own_constants
 from onnx_ig.graph.ceilings import settle_ceiling
+from onnx_ig.graph.constants import settle_constants
 from onnx_ig.graph.expand import expand
 from onnx_ig.graph.inline import inline
 from onnx_ig.graph.names import make_unique
+from onnx_ig.graph.sequences import resolve_sequences
 from onnx_ig.graph.states import declare_states
 from onnx_ig.graph.subgraphs import lift_weights
 from onnx_ig.graph.types import infer
@@ -41,12 +43,17 @@ def prepare(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> 
     lift_weights(model)
     model.ir_version = max(model.ir_version or 10, 10)
     infer(model)
+    if settle_constants(model):
+        infer(model)
     while declare_bodies(model) or (keep is not None and expand(model, keep)):
         _flatten(model)
         infer(model)
-    while settle_ceiling(model):
-        infer(model)
     declare_states(model)
+    while resolve_sequences(model) or settle_ceiling(model):
+        infer(model)
+        declare_states(model)
+    if settle_constants(model):
+        infer(model)
     return model
 
 

@@ -37,6 +37,7 @@ from onnx_ig.rules import (
     shape,
     slicing,
     softmax,
+    spectral,
     subsets,
     trigonometric,
 )
@@ -92,6 +93,7 @@ __all__ = [
     "shape",
     "slicing",
     "softmax",
+    "spectral",
     "subsets",
     "trigonometric",
 ]

@@ -87,7 +87,7 @@ def loop(c: Context, *cotangents: ir.Value | None) -> list[ir.Value | None]:
     summed = {v: g for v, g in zip(outer, found[len(live) :], strict=True) if g is not None}
     outputs = [inner.op.Identity(going)]
     outputs += [inner.zeros_like(g) if new is None else new for g, new in zip(carried, found, strict=False)]
-    outputs += [inner.op.Add(new_input(inner, v), g) for v, g in summed.items()]
+    outputs += [inner.add(new_input(inner, v), g) for v, g in summed.items()]
     graph = closed(inner, outputs)
 
     trips = _rerun(c, parts, memory)

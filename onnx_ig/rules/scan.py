@@ -96,7 +96,7 @@ def scan(c: Context, *cotangents: ir.Value | None) -> list[ir.Value | None]:
     given = {k: g for k, g in given.items() if g is not None}
     summed = {v: g for v, g in zip(outer, found[len(found) - len(outer) :], strict=True) if g is not None}
     outputs = [inner.zeros_like(g) if new is None else new for g, new in zip(carried, found, strict=False)]
-    outputs += [inner.op.Add(new_input(inner, v), g) for v, g in summed.items()]
+    outputs += [inner.add(new_input(inner, v), g) for v, g in summed.items()]
     graph = closed(inner, [*outputs, *(g for g in given.values() if g is not None)])
     likes = [*(parts.states[k] for k in live), *summed, *(parts.items[k] for k in given)]
     _know_ranks(c, graph.outputs, likes)

@@ -9,6 +9,7 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+from onnx_ig.graph.load import load
 from onnx_ig.graph.prepare import prepare
 from tests.gradcheck import node_model
 
@@ -16,7 +17,7 @@ rng = np.random.default_rng(0)
 
 
 def prepared(model: onnx.ModelProto, *keep: str) -> onnx.ModelProto:
-    return ir.to_proto(prepare(ir.from_proto(model), lambda domain, operator: domain == "" and operator in keep))
+    return ir.to_proto(prepare(load(model), lambda domain, operator: domain == "" and operator in keep))
 
 
 @pytest.mark.parametrize(

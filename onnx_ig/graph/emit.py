@@ -31,6 +31,7 @@ class _Signature(NamedTuple):
     """Type variables of an operator's operands, as its schema gives them."""
 
     inputs: tuple[str, ...]
+    least: int  # operands that must be there, if only as an empty name
     variadic: bool
     outputs: tuple[str, ...]
     only: dict[str, ir.DataType]  # type variables that the schema allows one tensor type only
@@ -69,6 +70,7 @@ def _signature(op_type: str, domain: str, opset: int) -> _Signature:
     variadic = bool(schema.inputs) and schema.inputs[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic
     return _Signature(
         tuple(i.type_str for i in schema.inputs),
+        schema.min_input,
         variadic,
         tuple(o.type_str for o in schema.outputs),
         only,
@@ -117,7 +119,7 @@ class Emitter:
             elif isinstance(value, np.ndarray | np.generic):
                 bound.setdefault(signature.input(index), ir.DataType.from_numpy(value.dtype))
         operands = [self._operand(op_type, v, signature.input(i), bound, signature) for i, v in enumerate(inputs)]
-        while operands and operands[-1] is None:
+        while len(operands) > signature.least and operands[-1] is None:
             operands.pop()
         given = {k: v for k, v in attributes.items() if v is not None}
         node = ir.Node(

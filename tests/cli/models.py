@@ -136,3 +136,19 @@ def external(path: Path) -> Path:
     model = onnx.load(linear(path))
     onnx.save(model, path, save_as_external_data=True, location=f"{path.name}.weights", size_threshold=0)
     return path
+
+
+def mixing(path: Path, share: float) -> Path:
+    """x [N, 3] -> y [N, 3] = x * x + share * (the sum of all rows): independent samples only for a share of 0."""
+    return _save(
+        path,
+        [
+            helper.make_node("ReduceSum", ["x", "rows"], ["total"], keepdims=1),
+            helper.make_node("Mul", ["total", "share"], ["part"]),
+            helper.make_node("Mul", ["x", "x"], ["square"]),
+            helper.make_node("Add", ["square", "part"], ["y"]),
+        ],
+        [helper.make_tensor_value_info("x", FLOAT, ["N", 3])],
+        [helper.make_tensor_value_info("y", FLOAT, ["N", 3])],
+        {"rows": np.array([0]), "share": np.float32(share)},
+    )

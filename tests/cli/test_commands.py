@@ -354,3 +354,17 @@ def test_values_inside_the_model(folder: Path, run: Run) -> None:
     row = parsed(run("attribute", "m.onnx", "x=[[1, 2, 3]]", "--wrt", "xw", "--target", "0", "--json"))["results"][0]
     assert row["top_features"][0] == {"input": "xw", "index": [0], "name": "xw[0]", "attribution": pytest.approx(22)}
     assert row["picture"] == ["m_attribution.png"]
+
+
+def test_rewrite_tries_out_whether_samples_are_independent(folder: Path, run: Run) -> None:
+    # The graph adds up rows either way; what comes of it only running it tells.
+    models.mixing(folder / "apart.onnx", share=0.0)
+    run("rewrite", "apart.onnx", "-o", "a.onnx")
+    assert metadata_of("a.onnx").manifest.batchable
+    models.mixing(folder / "mixed.onnx", share=0.5)
+    result = run("rewrite", "mixed.onnx", "-o", "m.onnx")
+    manifest = metadata_of("m.onnx").manifest
+    assert not manifest.batchable
+    assert manifest.reason in result.stderr
+    run("rewrite", "apart.onnx", "-o", "n.onnx", "--not-batchable")
+    assert not metadata_of("n.onnx").manifest.batchable

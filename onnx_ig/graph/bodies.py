@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from onnx_ig.graph.emit import is_float
 from onnx_ig.graph.names import Names
 
 __all__ = ["declare_bodies", "own_constants"]
 
 _SMALL_BYTES = 1024
+_SIZED_BY_FLOATS = frozenset({"Range", "Resize", "Upsample"})
 
 Known = tuple["ir.TypeProtocol | None", "ir.Shape | None"]
 
@@ -38,7 +40,7 @@ def declare_bodies(model: ir.Model) -> bool:
 def own_constants(model: ir.Model) -> None:
     """Give every body its own copy of the small outer constants that it reads, in place.
 
-    Inference reads axes and sizes only in the graph that uses them; large constants are shared.
+    Inference reads axes and sizes only in the graph that uses them. Weights are shared: they may be differentiated.
     """
     names = Names(model)
     for graph in model.graphs():
@@ -48,6 +50,8 @@ def own_constants(model: ir.Model) -> None:
         for node in graph:
             for index, value in enumerate(node.inputs):
                 if value is None or not _is_small_constant(value) or value in graph.initializers.values():
+                    continue
+                if is_float(value.dtype) and node.op_type not in _SIZED_BY_FLOATS:
                     continue
                 if value not in owned:
                     copy = ir.Value(name=names.fresh(value.name or "constant"), const_value=value.const_value)

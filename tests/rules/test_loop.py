@@ -200,3 +200,20 @@ def test_a_state_that_grows_is_refused_by_name() -> None:
     """
     with pytest.raises(UnsupportedOperatorError, match="'past' changes shape between iterations"):
         onnx_ig.add_gradients(parse(text), of="y", wrt="x")
+
+
+def test_a_stored_weight_that_only_the_body_reads() -> None:
+    text = """
+    g (T[2] x, int64 n) => (T[2] y) <T[2] w = {0.5, -0.7}>
+    {
+      y = Loop (n, , x) <body = b (int64 i, bool c, T[2] s) => (bool c2, T[2] s2) {
+        c2 = Identity(c)
+        p = Mul(s, w)
+        s2 = Tanh(p)
+      }>
+    }
+    """
+    model = parse(text)
+    x, w = np.array([0.3, -1.2]), np.array([0.5, -0.7])
+    found = gradients_of(model, {"x": x, "n": np.asarray(1)}, "y", ["w"], np.ones(2))
+    np.testing.assert_allclose(found["w"], x * (1 - np.tanh(x * w) ** 2))

@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ig.graph.emit import is_float
+from onnx_ig.graph.subgraphs import captured_values
 
 __all__ = ["expand"]
 
@@ -36,6 +37,8 @@ def expand(model: ir.Model, keep: Callable[[str, str], bool]) -> bool:
                 continue
             body = _body(node, version)
             if body is None:
+                continue
+            if not _take_graphs(node, body):
                 continue
             found += 1
             body.domain, body.name = _DOMAIN, f"{node.op_type}_{found}"
@@ -72,6 +75,30 @@ def _body(node: ir.Node, version: int) -> onnx.FunctionProto | None:
             return None
         body.ParseFromString(serialized)
     return body if body.node else None
+
+
+def _take_graphs(node: ir.Node, body: onnx.FunctionProto) -> bool:
+    """Make what the node's graphs read from outer scopes operands, and drop the graphs: a built body contains them.
+
+    False where a name in the body stands for something else.
+    """
+    outer = captured_values(node)
+    inside = {*body.input, *(name for n in body.node for name in n.output)}
+    if any(v.name in inside for v in outer):
+        return False
+    node.resize_inputs(len(body.input) + len(outer))
+    for index, value in enumerate(outer, start=len(body.input)):
+        node.replace_input_with(index, value)
+        body.input.append(value.name or "")
+    for name, attribute in list(node.attributes.items()):
+        if attribute.type == ir.AttributeType.GRAPH:
+            for child in attribute.as_graph().all_nodes():  # they no longer read anything
+                for index in range(len(child.inputs)):
+                    child.replace_input_with(index, None)
+            del node.attributes[name]
+            if name in body.attribute:
+                body.attribute.remove(name)
+    return True
 
 
 def _spell_out_defaults(node: ir.Node, version: int) -> None:

@@ -181,3 +181,24 @@ def test_a_list_in_the_branches_of_if() -> None:
     for taken in (True, False):
         feeds = {**tensors((2, 3), (2, 3), (2, 3)), "taken": np.array(taken), "i": np.array(0), "j": np.array(-1)}
         verify(nodes, feeds)
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_a_map_over_a_list(kind: str) -> None:
+    """SequenceMap is expanded into a Loop that appends."""
+    feeds = tensors((2, 3), (1, 3), (2, 3))
+    models = {}
+    for dtype, element in ((np.float64, TensorProto.DOUBLE), (np.float32, TensorProto.FLOAT)):
+        body = helper.make_graph(
+            [make("Mul", ["e", "c"], ["ec"]), make("Tanh", ["ec"], ["z"])],
+            "body",
+            [helper.make_tensor_value_info("e", element, None)],
+            [helper.make_tensor_value_info("z", element, None)],
+        )
+        nodes = [
+            make("SequenceConstruct", ["a", "b"], ["s"]),
+            make("SequenceMap", ["s"], ["t"], body=body),
+            make("ConcatFromSequence", ["t"], ["y"], axis=0),
+        ]
+        models[dtype] = graph_model(nodes, feeds, ["y"], shapes=kind, dtype=dtype)
+    check_model(models, feeds, of="y", where=kind)

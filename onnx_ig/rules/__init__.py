@@ -5,8 +5,10 @@ from __future__ import annotations
 from onnx_ig.errors import OptionError
 from onnx_ig.rules import (
     activations,
+    affine_grid,
     attention,
     blocks,
+    columns,
     conditional,
     convolution,
     cumulative,
@@ -59,8 +61,10 @@ __all__ = [
     "Rule",
     "RuleSet",
     "activations",
+    "affine_grid",
     "attention",
     "blocks",
+    "columns",
     "conditional",
     "convolution",
     "cumulative",

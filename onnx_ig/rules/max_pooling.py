@@ -87,3 +87,23 @@ def global_max_pool(c: Context, gy: ir.Value) -> Values:
     positions = op.Range(0, op.Squeeze(op.Shape(rows, start=1), [0]), 1)
     gx = op.Where(op.Equal(first, positions), op.Flatten(gy, axis=2), 0.0)
     return (c.reshape_like(gx, x),)
+
+
+@gradient("MaxUnpool")
+def max_unpool(c: Context, gy: ir.Value) -> Values:
+    """gx = gy at the indices, where the element is the last one written there. x and indices [N, C, n...].
+
+    The indices count over the whole of the output, as ONNX Runtime reads them with output_shape too. Source: ONNX
+    MaxUnpool-11.
+    """
+    op, indices = c.op, _flat(c, c.operand(1))
+    written = op.ConstantOfShape(op.Reshape(op.Size(gy), [1]), value=ir.tensor(np.full(1, -1, np.int64)))
+    order = op.Range(0, op.Size(indices), 1)
+    written = op.ScatterElements(written, indices, order, axis=0)
+    last = op.Equal(op.GatherElements(written, indices, axis=0), order)
+    gx = op.Where(last, op.GatherElements(_flat(c, gy), indices, axis=0), 0.0)
+    return c.reshape_like(gx, c.operand(0)), None, None
+
+
+def _flat(c: Context, value: ir.Value) -> ir.Value:
+    return c.op.Reshape(value, [-1])

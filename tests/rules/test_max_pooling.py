@@ -7,6 +7,7 @@ import pytest
 
 from onnx_ig.rules import LOWERINGS, Lowering
 from tests.gradcheck import SHAPES, check, gradients_of, node_model
+from tests.linear import check_linear
 from tests.rules.configurations import pool_configuration
 
 rng = np.random.default_rng(0)
@@ -90,3 +91,22 @@ def test_global_ties(shapes: str) -> None:
 
 def test_newest_opset() -> None:
     check("MaxPool", {"x": distinct((1, 2, 6))}, {"kernel_shape": [3], "pads": [1, 1]}, opset=25)
+
+
+@pytest.mark.parametrize("shapes", SHAPES)
+@pytest.mark.parametrize("output_shape", [None, [2, 2, 5, 5]])
+def test_unpool(output_shape: list[int] | None, shapes: str) -> None:
+    x = rng.standard_normal((2, 2, 2, 3))
+    size = 2 * 2 * (24 if output_shape is None else 25)
+    indices = rng.permutation(size)[: x.size].reshape(x.shape)
+    inputs = {"x": x, "i": indices, "shape": None if output_shape is None else np.asarray(output_shape, np.int64)}
+    check_linear(
+        "MaxUnpool", inputs, {"kernel_shape": [2, 2], "strides": [2, 2]}, constants=("shape",), shapes=(shapes,)
+    )
+
+
+def test_unpool_where_a_later_element_overwrites() -> None:
+    inputs = {"x": rng.standard_normal((1, 1, 4)), "i": np.asarray([[[5, 2, 5, 2]]], np.int64)}
+    check_linear("MaxUnpool", inputs, {"kernel_shape": [2], "strides": [2]})
+    inputs = {"x": np.zeros((0, 1, 4)), "i": np.zeros((0, 1, 4), np.int64)}
+    check_linear("MaxUnpool", inputs, {"kernel_shape": [2], "strides": [2]})

@@ -13,10 +13,16 @@ from tests.gradcheck import check_model
 
 
 def parse(text: str, dtype: Any = np.float64, opset: int = 20) -> onnx.ModelProto:
-    """A model from text in which `T` is the float type."""
+    """A model from text in which `T` is the float type, and `DTYPE` its number."""
     name = {np.float64: "double", np.float32: "float", np.float16: "float16"}[dtype]
+    for written, meant in (
+        ("DTYPE", str(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))),
+        ("T[", f"{name}["),
+        ("(T)", f"({name})"),
+    ):
+        text = text.replace(written, meant)
     header = f'<ir_version: 10, opset_import: ["" : {opset}]>\n'
-    model = onnx.parser.parse_model(header + text.replace("T[", name + "[").replace("T ", name + " "))
+    model = onnx.parser.parse_model(header + text)
     onnx.checker.check_model(model)
     return model
 

@@ -47,20 +47,27 @@ def _by_inverse(c: Context, gy: ir.Value, indices: np.ndarray, length: int, axis
 
 def scatter_along(c: Context, gy: ir.Value, data: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
     """`gy` added up at `indices` along one axis of zeros in the shape of `data`; any rank, known or not."""
-    op = c.op
-    flat = from_front(c, op.Reshape(indices, [-1, 1]), c.size(data, axis), c.constant(indices))
+    op, dim = c.op, c.size(data, axis)
+    flat = from_front(c, op.Reshape(indices, [-1]), dim, c.constant(indices))
+    if c.lowering.gather == "one_hot":
+        columns = op.Range(0, dim[0] if isinstance(dim, list) else op.Squeeze(dim, [0]), 1)
+        hits = c.mask(op.Equal(op.Unsqueeze(columns, [1]), op.Unsqueeze(flat, [0])), gy)  # [D, Q]
+        return c.reshape_like(op.MatMul(hits, _around(c, gy, data, flat, axis)), data)
+    places = op.Unsqueeze(flat, [1])
     if axis == 0 and c.rank(indices) == 1:
-        return op.ScatterND(c.zeros_like(data), flat, gy, reduction="add")
-    count = op.Unsqueeze(op.Size(indices), [0])
+        return op.ScatterND(c.zeros_like(data), places, gy, reduction="add")
+    rows = op.Transpose(_around(c, gy, data, flat, axis), perm=[1, 0, 2])
+    empty = c.zeros(op.Concat(dim, op.Shape(rows, start=1), axis=0), data)
+    summed = op.ScatterND(empty, places, rows, reduction="add")
+    return c.reshape_like(op.Transpose(summed, perm=[1, 0, 2]) if axis != 0 else summed, data)
+
+
+def _around(c: Context, gy: ir.Value, data: ir.Value, flat: ir.Value, axis: int) -> ir.Value:
+    """`gy` as [axes of data before `axis`, the Q indices, axes of data after it]."""
+    op = c.op
     before, after = op.Shape(data, end=axis), op.Shape(data, start=axis + 1 if axis != -1 else 2**31)
-    if axis == 0:
-        rows = op.Reshape(gy, op.Concat(count, after, axis=0), allowzero=1)
-        return op.ScatterND(c.zeros_like(data), flat, rows, reduction="add")
-    before, after = op.ReduceProd(before, [0], keepdims=1), op.ReduceProd(after, [0], keepdims=1)
-    rows = op.Transpose(op.Reshape(gy, op.Concat(before, count, after, axis=0), allowzero=1), perm=[1, 0, 2])
-    empty = c.zeros(op.Concat(c.size(data, axis), before, after, axis=0), data)
-    summed = op.Transpose(op.ScatterND(empty, flat, rows, reduction="add"), perm=[1, 0, 2])
-    return c.reshape_like(summed, data)
+    before, after = (op.ReduceProd(shape, [0], keepdims=1) for shape in (before, after))
+    return op.Reshape(gy, op.Concat(before, op.Shape(flat), after, axis=0), allowzero=1)
 
 
 def from_front(c: Context, indices: ir.Value, dim: list[int] | ir.Value, fixed: np.ndarray | None = None) -> ir.Value:
@@ -90,20 +97,35 @@ def gather_nd(c: Context, gy: ir.Value) -> Values:
     batch = int(c.attr("batch_dims", 0))
     shape, width = op.Shape(data), op.Shape(indices, start=-1)
     dims = op.Slice(shape, [batch], op.Add(width, [batch]), [0])
-    fixed = c.constant(indices)
-    if batch == 0:
-        tuples = from_front(c, indices, dims, fixed)
+    tuples = from_front(c, indices, dims, c.constant(indices))
+    if batch == 0 and c.lowering.gather == "scatter":
         return op.ScatterND(c.zeros_like(data), tuples, gy, reduction="add"), None
     count = op.ReduceProd(op.Shape(data, end=batch), [0], keepdims=1)
     tail = op.Slice(shape, op.Add(width, [batch]), [2**31], [0])
     each = op.Div(op.ReduceProd(op.Shape(indices, end=-1), [0], keepdims=1), op.Max(count, [1]))
-    tuples = from_front(c, op.Reshape(indices, op.Concat(count, each, width, axis=0), allowzero=1), dims, fixed)
+    tuples = op.Reshape(tuples, op.Concat(count, each, width, axis=0), allowzero=1)
     place = op.Reshape(op.Range(0, op.Squeeze(count, [0]), 1), [-1, 1, 1])
+    if c.lowering.gather == "one_hot":
+        table = op.Reshape(data, op.Concat([-1], op.ReduceProd(tail, [0], keepdims=1), axis=0))
+        rows = _row_numbers(c, tuples, op.Concat(count, dims, axis=0), place)
+        return c.reshape_like(scatter_along(c, gy, table, rows, 0), data), None
     place = op.Expand(place, op.Concat(count, each, [1], axis=0))
     empty = c.zeros(op.Concat(count, op.Shape(data, start=batch), axis=0), data)
     updates = op.Reshape(gy, op.Concat(count, each, tail, axis=0), allowzero=1)
     summed = op.ScatterND(empty, op.Concat(place, tuples, axis=2), updates, reduction="add")
     return op.Reshape(summed, shape, allowzero=1), None
+
+
+def _row_numbers(c: Context, tuples: ir.Value, dims: ir.Value, place: ir.Value) -> ir.Value:
+    """Index tuples [b, m, k] into axes of the lengths `dims` = [b, ...] as positions in those axes laid flat, [b, m]."""
+    op, indices = c.op, c.operand(1)
+    width = indices.shape[-1] if indices.shape is not None and len(indices.shape) else None
+    if not isinstance(width, int):
+        raise c.refuse("the length of its index tuples is not known", "Declare the shapes of the model's inputs.")
+    number = op.Squeeze(place, [2])
+    for k in range(width):
+        number = op.Add(op.Mul(number, op.Gather(dims, [k + 1], axis=0)), op.Gather(tuples, k, axis=2))
+    return number
 
 
 @gradient("OneHot")

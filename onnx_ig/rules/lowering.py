@@ -19,12 +19,15 @@ class Lowering:
     `relu_gate`     "mul" (gradient times the cast mask) or "where" (keeps an upstream inf or NaN behind a closed gate out).
     `max_pool`      "indices" (MaxPool's second output and ScatterElements) or "windows" (scatter-free).
     `layer_norm`    "statistics" (the forward's mean and inverse deviation, as further outputs) or "recompute".
+    `gather`        "scatter" (ScatterND that adds) or "one_hot" (a product with a 0/1 matrix): TensorRT's parser reads
+                    ScatterND and passes over its reduction, so that duplicates would not accumulate.
     """
 
     conv_stride1: str = "flipped"
     relu_gate: str = "mul"
     max_pool: str = "indices"
     layer_norm: str = "statistics"
+    gather: str = "scatter"
 
 
 _GENERIC = Lowering()
@@ -33,7 +36,7 @@ LOWERINGS: dict[str, Lowering] = {
     "generic": _GENERIC,
     "cpu": _GENERIC,
     "cuda": _GENERIC,
-    "tensorrt": replace(_GENERIC, max_pool="windows", layer_norm="recompute"),
+    "tensorrt": replace(_GENERIC, max_pool="windows", layer_norm="recompute", gather="one_hot"),
     "openvino": replace(_GENERIC, layer_norm="recompute"),
     "web": _GENERIC,
 }

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx.reference import ReferenceEvaluator
 
-from tests.gradcheck import check
+import onnx_ig
+from tests.gradcheck import check, gradients_of, node_model
 
 rng = np.random.default_rng(0)
 
@@ -62,6 +64,32 @@ def test_gather_nd(batch: int, shape: tuple[int, ...], indices: object) -> None:
     attributes = {"batch_dims": batch} if batch else {}
     check("GatherND", operands, attributes)
     check("GatherND", operands, attributes, constants=["indices"])
+
+
+@pytest.mark.parametrize(
+    ("op", "x", "indices", "attributes"),
+    [
+        ("Gather", (3, 2), [0, -1, 0], {}),
+        ("Gather", (2, 3, 2), [[1, -1], [0, 1]], {"axis": 1}),
+        ("Gather", (2, 3), [1, 1], {"axis": -1}),
+        ("GatherND", (2, 3, 2), [[1], [1], [0]], {}),
+        ("GatherND", (2, 3, 2), [[1, -1], [1, 2], [0, 0]], {}),
+        ("GatherND", (2, 3, 2), [[[1, 0], [1, 0]], [[0, 0], [-1, -1]]], {"batch_dims": 1}),
+        ("GatherND", (2, 3, 2), [[[1], [0]], [[0], [0]]], {"batch_dims": 1}),
+    ],
+)
+@pytest.mark.parametrize("shapes", ["static", "dynamic"])
+def test_without_a_scatter_that_adds(
+    op: str, x: tuple[int, ...], indices: object, attributes: dict[str, int], shapes: str
+) -> None:
+    """TensorRT does not add; what it gets must say the same."""
+    feeds = {"x": rng.standard_normal(x), "i": np.array(indices)}
+    model = node_model(op, feeds, attributes, shapes="static" if op == "GatherND" else shapes)
+    cotangent = rng.standard_normal(ReferenceEvaluator(model).run(None, feeds)[0].shape)
+    expected = gradients_of(model, feeds, "y", ["x"], cotangent)["x"]
+    np.testing.assert_allclose(gradients_of(model, feeds, "y", ["x"], cotangent, runtime="tensorrt")["x"], expected)
+    augmented = onnx_ig.add_gradients(model, wrt="x", runtime="tensorrt")
+    assert not {"ScatterND", "ScatterElements"} & {n.op_type for n in augmented.graph.node}
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])

@@ -91,7 +91,8 @@ def _infer_bodies(model: ir.Model, states: list[_State]) -> None:
                         if not value.is_graph_output():
                             value.shape = None
     for state in states:
-        state.following.shape = None
+        if state.following.producer() is not None:  # and not an input of the body, handed on as it is
+            state.following.shape = None
     ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
 
 

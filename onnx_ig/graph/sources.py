@@ -108,22 +108,29 @@ def _classify(value: ir.Value) -> Source:
     return Source(name, "held", reason=f"its type is {value.dtype.name if value.dtype else 'not a tensor'}")
 
 
+_INDEX_ARITHMETIC: dict[str, tuple[int, ...]] = {
+    "Cast": (0,), "Reshape": (0,), "Unsqueeze": (0,), "Squeeze": (0,), "Identity": (0,), "Flatten": (0,),
+    "Expand": (0,), "Add": (0, 1), "Mul": (0, 1), "Where": (1, 2), "Clip": (0,), "Min": (0, 1), "Max": (0, 1),
+}  # fmt: skip
+"""Operands through which ids reach their table: reshaped, or brought into its range (TensorFlow and JAX let negative ids
+count from the end). Comparisons are not among them: positions counted from a padding mask are no tokens."""
+
+
 def _embeddings(ids: ir.Value) -> tuple[ir.Value, ...]:
-    """Outputs of the Gathers that look `ids` up in a float table, through casts and reshapes of the ids."""
+    """Outputs of the Gathers that look `ids` up in a float table, through casts, reshapes and bounds of the ids."""
     found: list[ir.Value] = []
     frontier, seen = [ids], {ids}
     while frontier:
         value = frontier.pop()
         for node, index in value.uses():
+            output = node.outputs[0]
             if node.op_type == "Gather" and index == 1:
                 table = node.inputs[0]
-                if table is not None and is_float(table.dtype) and table.is_initializer():
-                    found.append(node.outputs[0])
-            elif node.op_type in ("Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Expand"):
-                output = node.outputs[0]
-                if index == 0 and output not in seen and not is_float(output.dtype):
-                    seen.add(output)
-                    frontier.append(output)
+                if table is not None and is_float(table.dtype) and table.is_initializer() and output not in found:
+                    found.append(output)
+            elif index in _INDEX_ARITHMETIC.get(node.op_type, ()) and output not in seen and not is_float(output.dtype):
+                seen.add(output)
+                frontier.append(output)
     return tuple(found)
 
 

@@ -21,6 +21,7 @@ from onnx_ig.graph.ceilings import settle_ceiling
 from onnx_ig.graph.constants import settle_constants
 from onnx_ig.graph.expand import expand
 from onnx_ig.graph.inline import inline
+from onnx_ig.graph.layouts import put_time_first
 from onnx_ig.graph.names import make_unique
 from onnx_ig.graph.sequences import resolve_sequences
 from onnx_ig.graph.states import declare_states
@@ -40,6 +41,7 @@ def prepare(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> 
     Raises ModelError where its opset is not supported or a function cannot be inlined.
     """
     _flatten(model)
+    put_time_first(model)
     lift_weights(model)
     model.ir_version = max(model.ir_version or 10, 10)
     infer(model)

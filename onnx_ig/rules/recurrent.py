@@ -66,14 +66,12 @@ class Cotangents:
 class Recurrent:
     """A recurrent node taken apart into directions, and put together again.
 
-    `state_axis` is where the standard puts the directions in states: 0, or 1 with layout 1.
+    Its layout is 0: `onnx_ig.graph.layouts` has seen to that.
     """
 
     def __init__(self, c: Context, gates: int, defaults: list[str]):
         self.c = c
         self.op: Emitter = c.op
-        self.batch_first = c.attr("layout", 0) == 1
-        self.state_axis = 1 if self.batch_first else 0
         kind = c.attr("direction", "forward")
         self.directions = 2 if kind == "bidirectional" else 1
         self.reverse = kind == "reverse"
@@ -94,7 +92,7 @@ class Recurrent:
         """The directions; makes the node give its first output, which the backward reads."""
         c = self.c
         gy, gy_h = (*cotangents, None, None)[:2]
-        y, x = self._hidden_states(), self._time_first(c.operand(0))
+        y, x = self._hidden_states(), c.operand(0)
         valid = self._validity(x)
         if valid is not None:
             x = self.op.Where(valid, x, 0.0)  # padding may hold anything, and 0 * inf is not 0
@@ -138,17 +136,13 @@ class Recurrent:
             y.type = self.c.operand(0).type
         return y
 
-    def _time_first(self, v: Value) -> Value:
-        return self.op.Transpose(v, perm=[1, 0, 2]) if self.batch_first else v
-
     def own(self, v: Value, d: int) -> Value:
-        """The part of direction `d` of a weight [D, ...]."""
+        """The part of direction `d` of a weight or state [D, ...]."""
         return self.op.Squeeze(v, [0]) if self.directions == 1 else self.op.Gather(v, d, axis=0)
 
     def _states_of(self, y: Value, d: int) -> Value:
-        """[S, N, H] of direction `d` of [S, D, N, H], or of [N, S, D, H] with layout 1."""
-        axis = 2 if self.batch_first else 1
-        return self._time_first(self.op.Squeeze(y, [axis]) if self.directions == 1 else self.op.Gather(y, d, axis=axis))
+        """[S, N, H] of direction `d` of [S, D, N, H]."""
+        return self.op.Squeeze(y, [1]) if self.directions == 1 else self.op.Gather(y, d, axis=1)
 
     def _bias(self, d: int) -> tuple[Value | None, Value | None]:
         b = self.c.input(3)
@@ -159,12 +153,8 @@ class Recurrent:
         return wb, rb
 
     def state(self, v: Value | None, d: int) -> Value | None:
-        """[N, H] of direction `d` of states [D, N, H], or [N, D, H] with layout 1."""
-        if v is None:
-            return None
-        if self.directions == 1:
-            return self.op.Squeeze(v, [self.state_axis])
-        return self.op.Gather(v, d, axis=self.state_axis)
+        """[N, H] of direction `d` of states [D, N, H]."""
+        return None if v is None else self.own(v, d)
 
     def final(self, g: Value | None, d: Direction) -> Value | None:
         """Cotangent [N, H] of a final state; a sequence of length 0 has final states of 0 that depend on nothing."""
@@ -249,22 +239,22 @@ class Recurrent:
             None if p.wb is None or p.rb is None else op.Concat(p.wb, p.rb, axis=0) for p in parts
         ]
         found = [
-            None if gx is None else self._time_first(gx),
-            self._stack([p.w for p in parts], 0),
-            self._stack([p.r for p in parts], 0),
-            self._stack(biases, 0),
+            gx,
+            self._stack([p.w for p in parts]),
+            self._stack([p.r for p in parts]),
+            self._stack(biases),
             None,
-            self._stack([p.h0 for p in parts], self.state_axis),
-            self._stack([p.c0 for p in parts], self.state_axis),
-            self._stack([p.p for p in parts], 0),
+            self._stack([p.h0 for p in parts]),
+            self._stack([p.c0 for p in parts]),
+            self._stack([p.p for p in parts]),
         ]
         return found[: len(self.c.inputs)]
 
-    def _stack(self, values: Sequence[Value | None], axis: int) -> Value | None:
-        given = [self.op.Unsqueeze(v, [axis]) for v in values if v is not None]
+    def _stack(self, values: Sequence[Value | None]) -> Value | None:
+        given = [self.op.Unsqueeze(v, [0]) for v in values if v is not None]
         if len(given) < len(values):
             return None
-        return given[0] if len(given) == 1 else self.op.Concat(*given, axis=axis)
+        return given[0] if len(given) == 1 else self.op.Concat(*given, axis=0)
 
 
 _END = 2**62

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 
 import onnx_ig
 from onnx_ig.errors import UnsupportedOperatorError
@@ -138,36 +137,9 @@ def test_what_padding_holds_does_not_matter(op: str) -> None:
         np.testing.assert_array_equal(found[name], expected)
 
 
-def time_first(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with its layout-1 operators, which ONNX Runtime does not run, as layout 0 between transposes."""
-    nodes: list[onnx.NodeProto] = []
-    for node in model.graph.node:
-        layout = [a for a in node.attribute if a.name == "layout"]
-        if not layout:
-            nodes.append(node)
-            continue
-        node.attribute.remove(layout[0])
-        for k in (0, 5, 6):
-            if k < len(node.input) and node.input[k]:
-                inner = f"{node.input[k]}_time_first"
-                nodes.append(helper.make_node("Transpose", [node.input[k]], [inner], perm=[1, 0, 2]))
-                node.input[k] = inner
-        nodes.append(node)
-        for k, name in enumerate(node.output):
-            if name:
-                node.output[k] = f"{name}_time_first"
-                perm = [2, 0, 1, 3] if k == 0 else [1, 0, 2]
-                nodes.append(helper.make_node("Transpose", [node.output[k]], [name], perm=perm))
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
-    return model
-
-
 @pytest.mark.parametrize("op", OPERATORS)
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_layout_with_the_batch_first(op: str, direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = onnx_ig.add_gradients
-    monkeypatch.setattr(onnx_ig, "add_gradients", lambda *args, **options: time_first(plain(*args, **options)))
+def test_layout_with_the_batch_first(op: str, direction: str) -> None:
     attributes = {"direction": direction, "layout": 1}
     check(op, attributes, operands(op, attributes))
 

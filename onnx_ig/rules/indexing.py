@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_ig.rules.adding import add_elements, add_rows
 from onnx_ig.rules.context import Context
 from onnx_ig.rules.registry import gradient
 from onnx_ig.rules.slicing import pad_back
@@ -55,10 +56,9 @@ def scatter_along(c: Context, gy: ir.Value, data: ir.Value, indices: ir.Value, a
         return c.reshape_like(op.MatMul(hits, _around(c, gy, data, flat, axis)), data)
     places = op.Unsqueeze(flat, [1])
     if axis == 0 and c.rank(indices) == 1:
-        return op.ScatterND(c.zeros_like(data), places, gy, reduction="add")
+        return add_rows(op, op.Shape(data), places, gy)
     rows = op.Transpose(_around(c, gy, data, flat, axis), perm=[1, 0, 2])
-    empty = c.zeros(op.Concat(dim, op.Shape(rows, start=1), axis=0), data)
-    summed = op.ScatterND(empty, places, rows, reduction="add")
+    summed = add_rows(op, op.Concat(dim, op.Shape(rows, start=1), axis=0), places, rows)
     return c.reshape_like(op.Transpose(summed, perm=[1, 0, 2]) if axis != 0 else summed, data)
 
 
@@ -82,8 +82,7 @@ def from_front(c: Context, indices: ir.Value, dim: list[int] | ir.Value, fixed: 
 def gather_elements(c: Context, gy: ir.Value) -> Values:
     """gdata = gy added up at the indices along the axis. Source: ONNX GatherElements-13."""
     data, indices = c.operand(0), c.operand(1)
-    zeros = c.zeros_like(data)
-    return c.op.ScatterElements(zeros, indices, gy, axis=int(c.attr("axis", 0)), reduction="add"), None
+    return add_elements(c.op, c.op.Shape(data), indices, gy, int(c.attr("axis", 0))), None
 
 
 @gradient("GatherND")
@@ -99,7 +98,7 @@ def gather_nd(c: Context, gy: ir.Value) -> Values:
     dims = op.Slice(shape, [batch], op.Add(width, [batch]), [0])
     tuples = from_front(c, indices, dims, c.constant(indices))
     if batch == 0 and c.lowering.gather == "scatter":
-        return op.ScatterND(c.zeros_like(data), tuples, gy, reduction="add"), None
+        return add_rows(op, shape, tuples, gy), None
     count = op.ReduceProd(op.Shape(data, end=batch), [0], keepdims=1)
     tail = op.Slice(shape, op.Add(width, [batch]), [2**31], [0])
     each = op.Div(op.ReduceProd(op.Shape(indices, end=-1), [0], keepdims=1), op.Max(count, [1]))
@@ -110,9 +109,9 @@ def gather_nd(c: Context, gy: ir.Value) -> Values:
         rows = _row_numbers(c, tuples, op.Concat(count, dims, axis=0), place)
         return c.reshape_like(scatter_along(c, gy, table, rows, 0), data), None
     place = op.Expand(place, op.Concat(count, each, [1], axis=0))
-    empty = c.zeros(op.Concat(count, op.Shape(data, start=batch), axis=0), data)
     updates = op.Reshape(gy, op.Concat(count, each, tail, axis=0), allowzero=1)
-    summed = op.ScatterND(empty, op.Concat(place, tuples, axis=2), updates, reduction="add")
+    flat = op.Concat(count, op.Shape(data, start=batch), axis=0)
+    summed = add_rows(op, flat, op.Concat(place, tuples, axis=2), updates)
     return op.Reshape(summed, shape, allowzero=1), None
 
 

@@ -10,6 +10,7 @@ import itertools
 import numpy as np
 import onnx_ir as ir
 
+from onnx_ig.rules.adding import add_elements
 from onnx_ig.rules.context import Context
 from onnx_ig.rules.dims import difference, dims, joined
 from onnx_ig.rules.pooling import spread_taps
@@ -32,9 +33,7 @@ def max_pool(c: Context, gy: ir.Value, gindices: ir.Value | None = None) -> Valu
     if max(c.attr("dilations") or (1,)) > 1:  # a dilated window may hold padding alone, and its index is -1
         outside = op.Less(flat, 0)
         flat_gy, flat = op.Where(outside, 0.0, flat_gy), op.Where(outside, 0, flat)
-    zero = ir.tensor(np.zeros(1, c.dtype(x).numpy()))
-    zeros = op.ConstantOfShape(op.Reshape(op.Size(x), [1]), value=zero)
-    return (c.reshape_like(op.ScatterElements(zeros, flat, flat_gy, axis=0, reduction="add"), x),)
+    return (c.reshape_like(add_elements(op, op.Reshape(op.Size(x), [1]), flat, flat_gy), x),)
 
 
 def _indices(c: Context) -> ir.Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_ig.rules.adding import add_elements
 from onnx_ig.rules.context import Context
 from onnx_ig.rules.dims import Vector, difference, joined
 from onnx_ig.rules.registry import gradient
@@ -106,8 +107,7 @@ def _by_index(c: Context, gy: ir.Value, mode: str) -> ir.Value:
     count = op.Size(x)
     positions = op.Reshape(op.Range(0, count, 1), op.Shape(x), allowzero=1)
     read = op.Pad(positions, c.operand(1), None, c.input(3), mode=mode)
-    zeros = op.ConstantOfShape(op.Reshape(count, [1]), value=ir.tensor(np.zeros(1, c.dtype(gy).numpy())))
-    gx = op.ScatterElements(zeros, op.Reshape(read, [-1]), op.Reshape(gy, [-1]), axis=0, reduction="add")
+    gx = add_elements(op, op.Reshape(count, [1]), op.Reshape(read, [-1]), op.Reshape(gy, [-1]))
     return c.reshape_like(gx, x)
 
 

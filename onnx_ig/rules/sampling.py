@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_ig.graph.emit import Emitter
+from onnx_ig.rules.adding import narrow, wide, zeros
 from onnx_ig.rules.dims import Vector, dims, entry, joined, product
 
 __all__ = ["AxisTap", "Image", "Tap", "axis_taps", "reflected"]
@@ -66,12 +67,13 @@ class Image:
 
     def added(self, parts: Sequence[tuple[ir.Value, ir.Value]]) -> ir.Value:
         """The sum of values [samples, C] at rows [samples] over all parts, as images [B, C, P]."""
-        op, dtype = self.op, self.rows.dtype
-        assert dtype is not None
-        total = op.ConstantOfShape(op.Shape(self.rows), value=ir.tensor(np.zeros(1, dtype.numpy())))
+        op = self.op
+        total = zeros(op, op.Shape(self.rows), self.rows)
         for row, values in parts:
-            total = op.ScatterND(total, op.Unsqueeze(row, [1]), values, reduction="add")
-        images = op.Reshape(total, joined(op, self.batch, self.positions, self.channels), allowzero=1)
+            total = op.ScatterND(total, op.Unsqueeze(row, [1]), wide(op, values), reduction="add")
+        images = op.Reshape(
+            narrow(op, total, self.rows), joined(op, self.batch, self.positions, self.channels), allowzero=1
+        )
         return op.Transpose(images, perm=[0, 2, 1])
 
     def taps(self, axes: Sequence[Sequence[AxisTap]]) -> Iterator[Tap]:

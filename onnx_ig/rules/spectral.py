@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_ig.rules.adding import add_rows
 from onnx_ig.rules.context import Context
 from onnx_ig.rules.registry import declare_zero, gradient
 
@@ -122,6 +123,5 @@ def _overlapped(c: Context, frames: ir.Value, at: ir.Value, x: ir.Value) -> ir.V
     width = op.Mul(batch, parts)
     updates = op.Transpose(frames, perm=[1, 2, 0, 3])
     updates = op.Reshape(updates, op.Concat(op.Shape(rows, end=1), width, axis=0), allowzero=1)
-    zeros = op.ConstantOfShape(op.Concat(length, width, axis=0), value=ir.tensor(np.zeros(1, c.dtype(x).numpy())))
-    added = op.ScatterND(zeros, rows, updates, reduction="add")
+    added = add_rows(op, op.Concat(length, width, axis=0), rows, updates)
     return op.Transpose(op.Reshape(added, op.Concat(length, batch, parts, axis=0), allowzero=1), perm=[1, 0, 2])

@@ -101,3 +101,20 @@ def test_one_hot(axis: int | None) -> None:
     }
     check("OneHot", operands, {} if axis is None else {"axis": axis}, constants=["depth"])
     check("OneHot", operands, {} if axis is None else {"axis": axis}, shapes=["static", "unranked"])
+
+
+@pytest.mark.parametrize("runtime", ["cpu", "tensorrt"])
+@pytest.mark.parametrize(
+    ("op", "indices"), [("Gather", [1, 1, 0]), ("GatherElements", [[1, 1], [0, 1]]), ("GatherND", [[1], [1]])]
+)
+def test_halves(op: str, indices: object, runtime: str) -> None:
+    """The CPU provider has no scatter that adds halves."""
+    feeds = {"x": rng.standard_normal((2, 2)).astype(np.float16), "i": np.array(indices)}
+    model = node_model(op, feeds, dtype=np.float16)
+    cotangent = rng.standard_normal(ReferenceEvaluator(model).run(None, feeds)[0].shape).astype(np.float16)
+    got = gradients_of(model, feeds, "y", ["x"], cotangent, runtime=runtime)["x"]
+    double = node_model(op, feeds, dtype=np.float64)
+    exact = {"x": feeds["x"].astype(np.float64), "i": feeds["i"]}
+    expected = gradients_of(double, exact, "y", ["x"], cotangent.astype(np.float64))["x"]
+    assert got.dtype == np.float16
+    np.testing.assert_allclose(got, expected, rtol=2e-3, atol=2e-3)

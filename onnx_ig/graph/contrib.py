@@ -119,6 +119,8 @@ _ALL_LIKE_FIRST = frozenset(
 
 def runtime_outputs(node: ir.Node) -> list[Output] | None:
     """Type and shape of each output of a node, as far as its operands tell; None for operators not known here."""
+    if node.domain == "ai.onnx.ml":
+        return _table(node)
     standard = node.domain == "" and node.op_type in ("LayerNormalization", "SimplifiedLayerNormalization")
     if not standard and (node.domain not in _DOMAINS or node.op_type in _NOT_THE_FIRST):
         return None
@@ -133,6 +135,20 @@ def runtime_outputs(node: ir.Node) -> list[Output] | None:
             if index < len(shapes) and dims is not None:
                 shapes[index] = ir.Shape(dims)
     return [(ir.TensorType(t) if t is not None else None, s) for t, s in zip(types, shapes, strict=True)]
+
+
+def _table(node: ir.Node) -> list[Output] | None:
+    """Tables [N, features], whose shapes onnx does not infer; element types it does."""
+    dims = _dims(node, 0)
+    if dims is None or node.outputs[0].shape is not None:
+        return None
+    if node.op_type in ("Scaler", "Normalizer", "Binarizer", "Imputer", "LabelEncoder"):
+        return [(node.outputs[0].type, ir.Shape(dims))]
+    if len(dims) == 2 and node.op_type.endswith("Classifier"):
+        return [(v.type, ir.Shape([dims[0], None] if i else dims[:1])) for i, v in enumerate(node.outputs)]
+    if len(dims) == 2 and node.op_type.endswith("Regressor"):
+        return [(node.outputs[0].type, ir.Shape([dims[0], None]))]
+    return None
 
 
 def _dtype(node: ir.Node, index: int | None) -> ir.DataType | None:

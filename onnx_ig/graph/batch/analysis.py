@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_ig.graph.batch.numbers import LONGEST, Numbers, compute, from_array
-from onnx_ig.graph.batch.sizes import Size
 from onnx_ig.graph.batch.states import FREE, SIZES, Index, Mixed, Mixes, Rows, State, rule_for
+from onnx_ig.graph.sizes import Size, Symbols
 from onnx_ig.graph.subgraphs import captured_values
 
 __all__ = ["Analysis"]
@@ -19,17 +18,16 @@ _RANDOM = frozenset(
 )
 
 
-class Analysis:
+class Analysis(Symbols):
     """States of values, and the sizes that small integer values hold.
 
     `rows` is the number of rows where the file fixes it, else None.
     """
 
     def __init__(self, states: Mapping[ir.Value, State], rows: int | None = None):
+        super().__init__()
         self.rows = rows
         self._states: dict[ir.Value, State] = dict(states)
-        self._numbers: dict[ir.Value, Numbers | None] = {}
-        self._aliases: dict[str, Size] = {}
 
     def run(self, nodes: Iterable[ir.Node]) -> None:
         """Tell the states of what `nodes`, in order, compute."""
@@ -39,11 +37,10 @@ class Analysis:
 
     def _outputs(self, node: ir.Node) -> Sequence[State]:
         count = len(node.outputs)
-        for value in node.outputs:  # a body is run again with other states
-            self._numbers.pop(value, None)
-        found = compute(self, node)
+        if all(v.const_value is not None for v in node.outputs):
+            return [FREE] * count
+        found = self.follow(node)
         if found is not None:
-            self._numbers.update(zip(node.outputs, found, strict=True))
             return [FREE if n.closed else SIZES for n in found]
         states = [self.state(v) for v in (*node.inputs, *captured_values(node)) if v is not None]
         mixed = next((s for s in states if isinstance(s, Mixed)), None)
@@ -70,10 +67,13 @@ class Analysis:
         """The state of a value; an operand left out is free, and so is an initializer."""
         return FREE if value is None else self._states.get(value, FREE)
 
+    def steady(self, value: ir.Value) -> bool:
+        return self.state(value) == FREE
+
     def settle(self, value: ir.Value, state: State) -> None:
         """Set the state of a value that no node computes (an input of a body)."""
         self._states[value] = state
-        self._numbers.pop(value, None)
+        self.forget(value)
 
     def free(self, *values: ir.Value | None) -> bool:
         """Whether all are the same for any batch."""
@@ -92,33 +92,24 @@ class Analysis:
         rank = self.rank(value) + more
         return [axis + rank if axis < 0 else axis for axis in axes]
 
+    def sizes(self, value: ir.Value | None) -> list[Size] | None:
+        """Dimensions; None where they depend on the rows otherwise than by their number along one axis."""
+        state = self.state(value)
+        dims = super().sizes(value)
+        if dims is None or state == FREE:
+            return dims
+        if not isinstance(state, Rows | Index):
+            return None
+        dims[state.axis] = state.length
+        return dims
+
     def dims(self, value: ir.Value) -> list[Size]:
         """The dimensions as sizes. Raises Mixes where not even their number is known."""
-        state = self.state(value)
-        moving = state.axis if isinstance(state, Rows | Index) else None
-        return [
-            state.length if isinstance(state, Rows | Index) and axis == moving else self._dim(value, axis)
-            for axis in range(self.rank(value))
-        ]
-
-    def _dim(self, value: ir.Value, axis: int) -> Size:
-        dim = value.shape[axis]  # type: ignore[index]
-        if isinstance(dim, int):
-            return Size(dim)
-        name = dim.value if dim.value is not None else f"{value.name}#{axis}"
-        return self._aliases.get(str(name), Size.named(str(name)))
-
-    def learn(self, value: ir.Value, dims: Sequence[Size]) -> None:
-        """Dimensions that are better known here than to shape inference, which gave them names of its own."""
-        for dim, size in zip(value.shape or (), dims, strict=False):
-            if not isinstance(dim, int) and dim.value is not None and not size.open:
-                self._aliases.setdefault(str(dim.value), size)
-
-    def constant(self, value: ir.Value | None) -> np.ndarray | None:
-        """The array that the file fixes, else None."""
-        if value is None or value.const_value is None or value.is_graph_input():
-            return None
-        return value.const_value.numpy()
+        self.rank(value)
+        dims = self.sizes(value)
+        if dims is None:
+            raise Mixes(f"reads {value.name!r}, whose shape depends on how many rows there are")
+        return dims
 
     def even(self, value: ir.Value, axis: int) -> bool:
         """Whether a free operand says the same to every row along `axis`.
@@ -131,31 +122,6 @@ class Analysis:
             return False
         array = self.constant(value)
         return array is not None and bool((array == np.take(array, [0], axis)).all())
-
-    def numbers(self, value: ir.Value | None) -> Numbers | None:
-        """The sizes in a scalar or vector of numbers; None where it is no such value."""
-        if value is None:
-            return None
-        if value not in self._numbers and self.state(value) == FREE:
-            self._numbers[value] = self._free_numbers(value)
-        return self._numbers.get(value)
-
-    def _free_numbers(self, value: ir.Value) -> Numbers | None:
-        shape = value.shape
-        if shape is None or len(shape) > 1 or value.dtype not in _NUMERIC:
-            return None
-        length = shape[0] if len(shape) else 1
-        if not isinstance(length, int) or length > LONGEST:
-            return None
-        array = self.constant(value)
-        if array is not None:
-            return from_array(array)
-        return Numbers(len(shape), [Size.named(f"{value.name}[{i}]") for i in range(length)])
-
-    def integers(self, value: ir.Value | None) -> list[int] | None:
-        """Numbers of an operand that are known before it runs; None where one is not."""
-        numbers = self.numbers(value)
-        return None if numbers is None else numbers.integers()
 
     # Operands side by side
 
@@ -210,15 +176,3 @@ class Analysis:
         if other.uniform or (one.before, one.per) == (other.before, other.per):
             return one
         raise Mixes("pairs rows with other rows")
-
-
-_NUMERIC = frozenset(
-    {
-        ir.DataType.INT64,
-        ir.DataType.INT32,
-        ir.DataType.BOOL,
-        ir.DataType.FLOAT,
-        ir.DataType.DOUBLE,
-        ir.DataType.FLOAT16,
-    }
-)

@@ -6,15 +6,7 @@ import onnx_ir as ir
 
 from onnx_ig.graph.batch.analysis import Analysis
 from onnx_ig.graph.batch.states import Mixes, State, batch_rule
-
-ENTRY_BY_ENTRY = (
-    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd", "BitwiseNot",
-    "BitwiseOr", "BitwiseXor", "Ceil", "Celu", "Clip", "Cos", "Cosh", "Div", "Elu", "Equal", "Erf", "Exp", "Floor",
-    "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Less",
-    "LessOrEqual", "Log", "Max", "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal",
-    "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt",
-    "StringConcat", "StringNormalizer", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor",
-)  # fmt: skip
+from onnx_ig.graph.sizes import ENTRY_BY_ENTRY
 
 
 @batch_rule(*ENTRY_BY_ENTRY)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_ig.graph.batch.analysis import Analysis
-from onnx_ig.graph.batch.sizes import Size
 from onnx_ig.graph.batch.states import Index, Mixes, Rows, State, batch_rule
+from onnx_ig.graph.sizes import Size
 
 
 @batch_rule("Gather")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnx_ig.graph.batch.analysis import Analysis
-from onnx_ig.graph.batch.sizes import ONE, Size
 from onnx_ig.graph.batch.states import FREE, Mixes, Rows, State, batch_rule
+from onnx_ig.graph.sizes import ONE, Size
 
 
 def leading(a: Analysis, node: ir.Node, count: int = 1) -> Rows:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnx_ig.graph.batch.analysis import Analysis
-from onnx_ig.graph.batch.sizes import ONE, Size, product
 from onnx_ig.graph.batch.states import FREE, SIZES, Index, Mixes, Rows, State, batch_rule
+from onnx_ig.graph.sizes import ONE, Size, completed, product
 
 _MAX = 2**31 - 1
 
@@ -38,28 +38,18 @@ def reshape(a: Analysis, node: ir.Node) -> State:
     wanted = [e for e in target.elements if e is not None]
     if not node.attributes.get_int("allowzero", 0):
         wanted = [dims[i] if e == Size(0) else e for i, e in enumerate(wanted)]
-    return _regrouped(a, node.outputs[0], state, dims, wanted)
+    return _regrouped(a, state, dims, wanted)
 
 
-def _completed(dims: Sequence[Size], wanted: Sequence[Size]) -> Sequence[Size]:
-    """The target with -1 replaced by what is left for it."""
-    if Size(-1) not in wanted:
-        return wanted
-    place = wanted.index(Size(-1))
-    rest = product(dims).over(product(s for i, s in enumerate(wanted) if i != place))
-    if rest is None:
-        raise Mixes(f"regroups {product(dims)} entries, and it cannot be told that every row fills whole groups")
-    return [*wanted[:place], rest, *wanted[place + 1 :]]
-
-
-def _regrouped(
-    a: Analysis, output: ir.Value, state: Rows | Index, dims: Sequence[Size], wanted: Sequence[Size]
-) -> State:
+def _regrouped(a: Analysis, state: Rows | Index, dims: Sequence[Size], wanted: Sequence[Size]) -> State:
     ahead = product(dims[: state.axis]) * (state.before if isinstance(state, Rows) else ONE)
     count = Rows(0).length
     if a.rows is not None and not any(s.open for s in wanted):  # a constant shape, for the rows that the file fixes
         dims, ahead, count = [d.at(a.rows) for d in dims], ahead.at(a.rows), Size(a.rows)
-    wanted = _completed(dims, wanted)
+    full = completed(dims, wanted)
+    if full is None:
+        raise Mixes(f"regroups {product(dims)} entries, and it cannot be told that every row fills whole groups")
+    wanted = full
     if product(dims) != product(wanted):
         raise Mixes("gives a shape that fits one number of rows only, or that cannot be told to fit any")
     for axis in range(len(wanted)):
@@ -67,7 +57,6 @@ def _regrouped(
         entries = None if inner is None else wanted[axis].over(inner * count)
         if inner is None or entries is None or entries.open:
             continue
-        a.learn(output, wanted)
         if isinstance(state, Index):
             if (inner, entries) != (ONE, ONE):
                 break
@@ -84,7 +73,7 @@ def flatten(a: Analysis, node: ir.Node) -> State:
     state, dims = a.only(data), a.dims(data)
     axis = node.attributes.get_int("axis", 1)
     axis = axis + len(dims) if axis < 0 else axis
-    return _regrouped(a, node.outputs[0], state, dims, [product(dims[:axis]), product(dims[axis:])])
+    return _regrouped(a, state, dims, [product(dims[:axis]), product(dims[axis:])])
 
 
 @batch_rule("Squeeze")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import onnx_ir as ir
 
-from onnx_ig.graph.batch.sizes import BATCH, ONE, Size
+from onnx_ig.graph.sizes.size import ONE, ROWS, Size
 
 if TYPE_CHECKING:
     from onnx_ig.graph.batch.analysis import Analysis
@@ -32,7 +32,7 @@ class Rows:
 
     @property
     def length(self) -> Size:
-        return self.before * Size.named(BATCH) * self.per
+        return self.before * Size.named(ROWS) * self.per
 
     @property
     def plain(self) -> bool:
@@ -59,7 +59,7 @@ class Index:
 
     @property
     def length(self) -> Size:
-        return Size.named(BATCH)
+        return Size.named(ROWS)
 
     def at(self, axis: int) -> Index:
         return replace(self, axis=axis)

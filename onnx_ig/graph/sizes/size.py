@@ -1,14 +1,17 @@
-"""Sizes: products of a number, named dimensions and the number of rows, and what graphs compute with them."""
+"""Sizes: products of a number and named dimensions."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["BATCH", "ONE", "Size", "product"]
+__all__ = ["ONE", "ROWS", "Size", "product"]
 
-BATCH = "<rows>"
-"""The symbol of the number of rows; no dimension of a file is named so."""
+ROWS = "<rows>"
+"""The symbol of the number of rows of a batch; no dimension of a file is named so."""
+
+_PRODUCT = re.compile(r"[^*+/\-\s]+(\*[^*+/\-\s]+)*")
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,16 @@ class Size:
     def named(symbol: str) -> Size:
         return Size(1, (symbol,))
 
+    @staticmethod
+    def parse(name: str) -> Size:
+        """The size that a dimension's name says: exporters write products as "16*batch". Other names are symbols."""
+        if "(" in name or not _PRODUCT.fullmatch(name):
+            return Size.named(name)
+        factors = name.split("*")
+        numbers = [int(f) for f in factors if f.isdecimal()]
+        symbols = tuple(sorted(f for f in factors if not f.isdecimal()))
+        return product([*(Size(n) for n in numbers), Size(1, symbols)])
+
     @property
     def known(self) -> int | None:
         """The number, where no symbol is in it."""
@@ -30,7 +43,7 @@ class Size:
     @property
     def open(self) -> bool:
         """Whether it grows with the number of rows."""
-        return BATCH in self.symbols
+        return ROWS in self.symbols
 
     def __mul__(self, other: Size) -> Size:
         return Size(self.number * other.number, tuple(sorted((*self.symbols, *other.symbols))))
@@ -50,8 +63,8 @@ class Size:
         """The size where the number of rows is fixed."""
         if rows is None:
             return self
-        factor = rows ** self.symbols.count(BATCH)
-        return Size(self.number * factor, tuple(s for s in self.symbols if s != BATCH))
+        factor = rows ** self.symbols.count(ROWS)
+        return Size(self.number * factor, tuple(s for s in self.symbols if s != ROWS))
 
     def __str__(self) -> str:
         return "*".join([*([str(self.number)] if self.number != 1 or not self.symbols else []), *self.symbols])

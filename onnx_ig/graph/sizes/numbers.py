@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
-from onnx_ig.graph.batch.sizes import ONE, Size, product
-from onnx_ig.graph.batch.states import FREE, Index, Mixes, Rows
+from onnx_ig.graph.sizes.size import ONE, Size, product
 
 if TYPE_CHECKING:
-    from onnx_ig.graph.batch.analysis import Analysis
+    from onnx_ig.graph.sizes.symbols import Symbols
 
 __all__ = ["LONGEST", "Numbers", "compute", "from_array"]
 
@@ -55,18 +54,15 @@ def from_array(array: np.ndarray) -> Numbers | None:
 _FRACTION = "."
 
 
-def compute(a: Analysis, node: ir.Node) -> list[Numbers] | None:
+def compute(a: Symbols, node: ir.Node) -> list[Numbers] | None:
     """Numbers of the outputs of a node that computes sizes; None for any other."""
     if node.domain != "":
         return None
     rule = _RULES.get(node.op_type)
-    try:
-        return rule(a, node) if rule is not None else None
-    except Mixes:
-        return None
+    return rule(a, node) if rule is not None else None
 
 
-def _operands(a: Analysis, node: ir.Node) -> list[Numbers] | None:
+def _operands(a: Symbols, node: ir.Node) -> list[Numbers] | None:
     found = [a.numbers(v) for v in node.inputs if v is not None]
     numbers = [n for n in found if n is not None]
     return numbers if len(numbers) == len(found) and numbers else None
@@ -82,31 +78,27 @@ def _invented(name: str, elements: Sequence[Element]) -> Element:
 # Reading shapes
 
 
-def _shape(a: Analysis, node: ir.Node) -> list[Numbers] | None:
-    value = node.inputs[0]
-    if value is None or not (isinstance(a.state(value), Rows | Index) or a.state(value) == FREE):
+def _shape(a: Symbols, node: ir.Node) -> list[Numbers] | None:
+    dims = a.sizes(node.inputs[0])
+    if dims is None:
         return None
-    dims = a.dims(value)
-    start, end = node.attributes.get_int("start", 0), node.attributes.get_int("end", len(dims))
-    return [Numbers(1, dims[start:end])]
+    return [Numbers(1, dims[node.attributes.get_int("start", 0) : node.attributes.get_int("end", len(dims))])]
 
 
-def _size(a: Analysis, node: ir.Node) -> list[Numbers] | None:
-    value = node.inputs[0]
-    if value is None or not (isinstance(a.state(value), Rows | Index) or a.state(value) == FREE):
-        return None
-    return [Numbers(0, [product(a.dims(value))])]
+def _size(a: Symbols, node: ir.Node) -> list[Numbers] | None:
+    dims = a.sizes(node.inputs[0])
+    return None if dims is None else [Numbers(0, [product(dims)])]
 
 
 # Moving them about
 
 
-def _same(a: Analysis, node: ir.Node) -> list[Numbers] | None:
+def _same(a: Symbols, node: ir.Node) -> list[Numbers] | None:
     numbers = a.numbers(node.inputs[0])
     return None if numbers is None else [numbers]
 
 
-def _cast(a: Analysis, node: ir.Node) -> list[Numbers] | None:
+def _cast(a: Symbols, node: ir.Node) -> list[Numbers] | None:
     numbers = a.numbers(node.inputs[0])
     if numbers is None:
         return None
@@ -124,12 +116,12 @@ def _floored(name: str, element: Element) -> Element:
     return element
 
 
-def _floor(a: Analysis, node: ir.Node) -> list[Numbers] | None:
+def _floor(a: Symbols, node: ir.Node) -> list[Numbers] | None:
     numbers = a.numbers(node.inputs[0])
     return None if numbers is None else [Numbers(numbers.rank, [_floored(node.op_type, e) for e in numbers.elements])]
 
 
-def _gather(a: Analysis, node: ir.Node) -> list[Numbers] | None:
+def _gather(a: Symbols, node: ir.Node) -> list[Numbers] | None:
     data, index = a.numbers(node.inputs[0]), a.numbers(node.inputs[1])
     positions = None if index is None else index.integers()
     if data is None or index is None or positions is None or data.rank != 1:
@@ -137,7 +129,7 @@ def _gather(a: Analysis, node: ir.Node) -> list[Numbers] | None:
     return [Numbers(index.rank, [data.elements[i] for i in positions])]
 
 
-def _slice(a: Analysis, node: ir.Node) -> list[Numbers] | None:
+def _slice(a: Symbols, node: ir.Node) -> list[Numbers] | None:
     data, *bounds = [a.numbers(v) for v in node.inputs]
     if data is None or data.rank != 1:
         return None
@@ -153,7 +145,7 @@ def _end(end: int) -> int | None:
     return None if abs(end) >= 2**31 - 1 else end
 
 
-def _concat(a: Analysis, node: ir.Node) -> list[Numbers] | None:
+def _concat(a: Symbols, node: ir.Node) -> list[Numbers] | None:
     parts = _operands(a, node)
     if parts is None or any(p.rank != 1 for p in parts):
         return None
@@ -161,14 +153,14 @@ def _concat(a: Analysis, node: ir.Node) -> list[Numbers] | None:
     return [Numbers(1, elements)] if len(elements) <= LONGEST else None
 
 
-def _reshaped(a: Analysis, node: ir.Node) -> list[Numbers] | None:
+def _reshaped(a: Symbols, node: ir.Node) -> list[Numbers] | None:
     numbers, shape = a.numbers(node.inputs[0]), node.outputs[0].shape
     if numbers is None or shape is None or len(shape) > 1:
         return None
     return [Numbers(len(shape), numbers.elements)]
 
 
-def _split(a: Analysis, node: ir.Node) -> list[Numbers] | None:
+def _split(a: Symbols, node: ir.Node) -> list[Numbers] | None:
     numbers = a.numbers(node.inputs[0])
     sizes = a.integers(node.inputs[1]) if len(node.inputs) > 1 else None
     if numbers is None:
@@ -182,7 +174,7 @@ def _split(a: Analysis, node: ir.Node) -> list[Numbers] | None:
     return [Numbers(1, numbers.elements[s:e]) for s, e in pairwise(ends)]
 
 
-def _filled(a: Analysis, node: ir.Node) -> list[Numbers] | None:
+def _filled(a: Symbols, node: ir.Node) -> list[Numbers] | None:
     length = a.integers(node.inputs[0])
     if length is None or len(length) > 1 or (length and length[0] > LONGEST):
         return None
@@ -191,7 +183,7 @@ def _filled(a: Analysis, node: ir.Node) -> list[Numbers] | None:
     return None if element is None else [Numbers(len(length), list(element.elements) * (length[0] if length else 1))]
 
 
-def _expand(a: Analysis, node: ir.Node) -> list[Numbers] | None:
+def _expand(a: Symbols, node: ir.Node) -> list[Numbers] | None:
     numbers, target = a.numbers(node.inputs[0]), a.integers(node.inputs[1])
     if numbers is None or target is None or len(target) > 1 or (target and target[0] > LONGEST):
         return None
@@ -203,8 +195,8 @@ def _expand(a: Analysis, node: ir.Node) -> list[Numbers] | None:
 # Arithmetic
 
 
-def _elementwise(function: Callable[..., Element]) -> Callable[[Analysis, ir.Node], list[Numbers] | None]:
-    def rule(a: Analysis, node: ir.Node) -> list[Numbers] | None:
+def _elementwise(function: Callable[..., Element]) -> Callable[[Symbols, ir.Node], list[Numbers] | None]:
+    def rule(a: Symbols, node: ir.Node) -> list[Numbers] | None:
         operands = _operands(a, node)
         if operands is None:
             return None
@@ -307,7 +299,7 @@ def _logic(name: str, test: Callable[..., bool]) -> Callable[..., Element]:
     return decide
 
 
-def _reduce_product(a: Analysis, node: ir.Node) -> list[Numbers] | None:
+def _reduce_product(a: Symbols, node: ir.Node) -> list[Numbers] | None:
     numbers = a.numbers(node.inputs[0])
     if numbers is None or any(e is None for e in numbers.elements):
         return None
@@ -315,7 +307,7 @@ def _reduce_product(a: Analysis, node: ir.Node) -> list[Numbers] | None:
     return [Numbers(1 if node.attributes.get_int("keepdims", 1) else 0, [total if numbers.elements else ONE])]
 
 
-_RULES: dict[str, Callable[[Analysis, ir.Node], list[Numbers] | None]] = {
+_RULES: dict[str, Callable[[Symbols, ir.Node], list[Numbers] | None]] = {
     "Shape": _shape,
     "Size": _size,
     "Identity": _same,

@@ -20,6 +20,7 @@ from onnx_ig.graph.bodies import declare_bodies, own_constants
 from onnx_ig.graph.ceilings import settle_ceiling
 from onnx_ig.graph.constants import settle_constants
 from onnx_ig.graph.expand import expand
+from onnx_ig.graph.fused import unfuse
 from onnx_ig.graph.inline import inline
 from onnx_ig.graph.layouts import put_time_first
 from onnx_ig.graph.names import make_unique
@@ -35,8 +36,8 @@ __all__ = ["infer", "prepare"]
 def prepare(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> ir.Model:
     """Prepare `model` in place and return it.
 
-    With `keep(domain, operator)`, operators for which it is false are expanded into their parts where the standard says
-    what these are.
+    Fused nodes of ONNX Runtime and of scikit-learn's exporters are written out. With `keep(domain, operator)`, operators
+    for which it is false are expanded into their parts where the standard says what these are.
 
     Raises ModelError where its opset is not supported or a function cannot be inlined.
     """
@@ -47,7 +48,7 @@ def prepare(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> 
     infer(model)
     if settle_constants(model):
         infer(model)
-    while declare_bodies(model) or (keep is not None and expand(model, keep)):
+    while declare_bodies(model) or unfuse(model, keep) or (keep is not None and expand(model, keep)):
         _flatten(model)
         infer(model)
     declare_states(model)

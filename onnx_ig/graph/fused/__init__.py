@@ -1,0 +1,78 @@
+"""Fused nodes, written out in the standard operators that they stand for.
+
+ONNX Runtime's optimiser, the transformers optimiser and the quantiser replace several standard nodes by one of the
+domain com.microsoft; exporters of scikit-learn write ai.onnx.ml. The expansions here compute the same, so that the rules
+of the standard operators serve, and what is attributed runs in any runtime. A node that no input of the model reaches
+stays, and so does one that cannot be written out: `REASON` in its `meta` says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import onnx_ir as ir
+
+from onnx_ig.graph.fused import activations, attention, group_query, normalization, products, rotary
+from onnx_ig.graph.fused.table import FUSED, REASON, Fused, Unexpanded
+from onnx_ig.graph.names import Names
+from onnx_ig.graph.subgraphs import captured_values
+from onnx_ig.graph.upgrade.adapter import Inserter
+
+__all__ = [
+    "FUSED",
+    "REASON",
+    "Fused",
+    "activations",
+    "attention",
+    "group_query",
+    "normalization",
+    "products",
+    "rotary",
+    "unfuse",
+]
+
+
+def unfuse(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> bool:
+    """Write fused nodes out, in place; `keep(domain, operator)` says which have a rule of their own and stay.
+
+    Types and shapes must have been inferred. Returns whether anything was changed: inference is then to run again.
+    """
+    known = [n for n in _moving(model) if (n.domain, n.op_type) in FUSED and REASON not in n.meta]
+    pending = [n for n in known if keep is None or not keep(n.domain, n.op_type)]
+    if not pending:
+        return False
+    names = Names(model)
+    emitters: dict[ir.Graph, Inserter] = {}
+    changed = False
+    for node in pending:
+        graph = node.graph
+        assert isinstance(graph, ir.Graph)
+        op = emitters.setdefault(graph, Inserter(graph, names, model.opset_imports[""]))
+        before = list(graph)
+        try:
+            FUSED[node.domain, node.op_type](Fused(node, op))
+            changed = True
+        except Unexpanded as why:
+            node.meta[REASON] = (why.reason, why.remedy)
+            _take_back(graph, before)
+    return changed
+
+
+def _moving(model: ir.Model) -> Iterator[ir.Node]:
+    """Nodes that depend on an input of the model, and all nodes of bodies."""
+    moving = set(model.graph.inputs)
+    for node in model.graph:
+        if moving.isdisjoint(v for v in (*node.inputs, *captured_values(node)) if v is not None):
+            continue
+        moving.update(node.outputs)
+        yield node
+    for graph in model.graphs():
+        if graph is not model.graph:
+            yield from graph
+
+
+def _take_back(graph: ir.Graph, before: list[ir.Node]) -> None:
+    """Remove what an expansion had emitted before it gave up."""
+    kept = set(before)
+    for node in reversed([n for n in graph if n not in kept]):
+        graph.remove(node, safe=True)

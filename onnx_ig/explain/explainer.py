@@ -105,7 +105,7 @@ class Explainer:
         Raises FeedError, OptionError, RunError. Warns OnnxIgWarning where the answer needs care.
         """
         _check_arguments(self.method.path, baselines, held, path, references, internal_batch_size)
-        given = check_feeds(self._models.inputs, feeds)
+        given = check_feeds(self._models.inputs, feeds, self.batching.axes)
         if self.batching.batched and samples_in(given, self.batching.axes) == 0:
             raise FeedError("the feeds hold no samples")
         if not self._probed:
@@ -114,7 +114,7 @@ class Explainer:
         batching = self.batching
         n = samples_in(given, batching.axes) if batching.batched else 1
         elements = max((a.size // n for a in given.values()), default=1)
-        forward = chunking(n, 1, internal_batch_size, elements, batching.rows)
+        forward = chunking(n, 1, internal_batch_size, elements, batching.fixed)
         outputs = self._models.predict(given, batching, forward)
         output = outputs[self.subject.output]
         axis = batching.axis(self.subject.output)
@@ -125,7 +125,7 @@ class Explainer:
         line = self.method.path in ("line", "references")
         alphas, weights = nodes_and_weights(quadrature, n_steps) if line else (np.ones(1), np.ones(1))
         job = Job(given, n, alphas, weights, forward, held_masks(held, self.subject.moved, moved, axes), gradients)
-        job.chunk = chunking(n, len(alphas), internal_batch_size, elements, batching.rows)
+        job.chunk = chunking(n, len(alphas), internal_batch_size, elements, batching.fixed)
         if self.method.path == "references":
             job.starts = reference_arrays(references, self.subject.moved, moved, axes)
         elif self.method.path == "points":
@@ -133,7 +133,7 @@ class Explainer:
             job.starts = [dict(start)]
             steps = next(iter(job.path.values()))[0].shape[1 if not batching.batched else _first_axis(axes) + 1]
             job.alphas = job.weights = np.ones(steps)
-            job.chunk = chunking(n, steps, internal_batch_size, elements, batching.rows)
+            job.chunk = chunking(n, steps, internal_batch_size, elements, batching.fixed)
         else:
             job.starts = [baseline_arrays(baselines, self.subject.moved, moved, axes)]
         job.follow(progress, len(targets))
@@ -154,29 +154,29 @@ class Explainer:
 
     def scores(self, feeds: Mapping[str, Any] | Any, target: Any = "predicted") -> Array:
         """The score of the target for every sample, float64 [N], by the forward model alone."""
-        given = check_feeds(self._models.inputs, feeds)
+        given = check_feeds(self._models.inputs, feeds, self.batching.axes)
         batching = self.batching
         n = samples_in(given, batching.axes) if batching.batched else 1
         elements = max((a.size // n for a in given.values()), default=1)
-        outputs = self._models.predict(given, batching, chunking(n, 1, None, elements, batching.rows))
+        outputs = self._models.predict(given, batching, chunking(n, 1, None, elements, batching.fixed))
         axis = batching.axis(self.subject.output)
         targets, _ = resolve_targets(target, outputs[self.subject.output], axis)
         return scores_of(outputs[self.subject.output], targets[0], axis)
 
     def path_scores(self, feeds: Mapping[str, Any] | Any, target: Any, alphas: Array) -> Array:
         """The score at each alpha on the line from the zero baseline, float64 [N, len(alphas)], without gradients."""
-        given = check_feeds(self._models.inputs, feeds)
+        given = check_feeds(self._models.inputs, feeds, self.batching.axes)
         batching = self.batching
         n = samples_in(given, batching.axes) if batching.batched else 1
         elements = max((a.size // n for a in given.values()), default=1)
-        outputs = self._models.predict(given, batching, chunking(n, 1, None, elements, batching.rows))
+        outputs = self._models.predict(given, batching, chunking(n, 1, None, elements, batching.fixed))
         axis = batching.axis(self.subject.output)
         targets, _ = resolve_targets(target, outputs[self.subject.output], axis)
         plan = self._models.plan(batching, {}, {}, False)
         found = self._models.probe(plan).run(
             {**given, "ig:cotangent": targets[0].cotangent},
             np.broadcast_to(np.asarray(alphas, np.float64), (n, len(alphas))), None,
-            chunking(n, len(alphas), None, elements, batching.rows),
+            chunking(n, len(alphas), None, elements, batching.fixed),
         )  # fmt: skip
         return found["ig:scores"].astype(np.float64)
 

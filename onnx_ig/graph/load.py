@@ -63,11 +63,20 @@ def _from_proto(proto: onnx.ModelProto, origin: str, base_dir: Path | None = Non
             for graph in model.graphs():
                 ir.external_data.set_base_dir(graph, base_dir)
             _check_external(model, origin)
+        _open_dimensions(model)
     except ModelError:
         raise
     except Exception as error:  # onnx_ir raises many kinds for malformed protos; all mean the same to the user
         raise ModelError(f"{origin} is not a valid ONNX model: {error}") from error
     return model
+
+
+def _open_dimensions(model: ir.Model) -> None:
+    """Dimensions of -1, as some exporters write open ones, become open."""
+    for graph in model.graphs():
+        for value in (*graph.inputs, *(v for n in graph for v in n.outputs)):
+            if value.shape is not None and any(isinstance(d, int) and d < 0 for d in value.shape):
+                value.shape = ir.Shape([None if isinstance(d, int) and d < 0 else d for d in value.shape])
 
 
 def _with_own_tensors(model: ir.Model) -> ir.Model:

@@ -34,6 +34,11 @@ class Batching:
     def batched(self) -> bool:
         return self.mode != "single"
 
+    @property
+    def fixed(self) -> int | None:
+        """The number of rows of a run, where it is not free."""
+        return self.rows if self.batched else 1
+
     def axis(self, name: str) -> int | None:
         """Batch axis of an input or another value; None in "single" mode."""
         if not self.batched:
@@ -63,7 +68,7 @@ def by_dataflow(
     fixed = _fixed_batch(graph, wanted, output)
     if not given and fixed is not None:
         return fixed
-    axes = {n: plan.axis(n) for n in names}
+    axes = _candidates(graph, given or {})
     axis = _leading(graph, output)
     if axis is None or all(a is None for a in axes.values()):
         return Batching(dict.fromkeys(names), mode="single", reason=plan.reason or "the model has no batch axis")
@@ -74,6 +79,24 @@ def by_dataflow(
             dict.fromkeys(names), mode="single", reason=plan.reason or "an attributed value has no batch axis"
         )
     return Batching(axes, values, "rows", 1, plan.reason, candidate=True)
+
+
+def _candidates(graph: ir.Graph, given: Mapping[str, int | None]) -> dict[str, int | None]:
+    """Axes that a probe is to try: open leading dimensions, and wherever else their symbols stand."""
+    axes: dict[str, int | None] = {}
+    symbols: set[str] = set()
+    for value in graph.inputs:
+        dims = list(value.shape or ())
+        name = value.name or ""
+        axes[name] = given.get(name) if name in given else 0 if dims and not isinstance(dims[0], int) else None
+        if axes[name] == 0 and not isinstance(dims[0], int) and dims[0].value:
+            symbols.add(dims[0].value)
+    for value in graph.inputs:
+        name = value.name or ""
+        if axes[name] is None and name not in given:
+            found = [i for i, d in enumerate(value.shape or ()) if not isinstance(d, int) and d.value in symbols]
+            axes[name] = found[0] if found else None
+    return axes
 
 
 def _fixed_rows(graph: ir.Graph, axes: Mapping[str, int | None]) -> int | None:

@@ -28,12 +28,15 @@ _TYPES = {
 }
 
 
-def check_feeds(inputs: Mapping[str, Any], feeds: Mapping[str, Any] | Any) -> dict[str, Array]:
+def check_feeds(
+    inputs: Mapping[str, Any], feeds: Mapping[str, Any] | Any, axes: Mapping[str, int | None] | None = None
+) -> dict[str, Array]:
     """The feeds as arrays of the types that the model takes.
 
     `inputs` maps names to what `InferenceSession.get_inputs()` says of them. A bare array stands for the only input.
     Floats of another width and integers that fit are converted; anything else is an error, as are missing and unknown
-    names, ranks and fixed dimensions that do not fit (but a leading dimension of 1, which is fed row by row), NaN and inf.
+    names, ranks and fixed dimensions that do not fit (but along the batch axis that `axes` gives: any number of rows is
+    brought to the number that a run takes), NaN and inf.
 
     Raises FeedError.
     """
@@ -51,10 +54,10 @@ def check_feeds(inputs: Mapping[str, Any], feeds: Mapping[str, Any] | Any) -> di
         raise FeedError(
             f"nothing is fed for the input {missing[0]!r}; the model's inputs are {', '.join(map(repr, inputs))}"
         )
-    return {name: _check(inputs[name], feeds[name]) for name in inputs}
+    return {name: _check(inputs[name], feeds[name], (axes or {}).get(name)) for name in inputs}
 
 
-def _check(declared: Any, given: Any) -> Array:
+def _check(declared: Any, given: Any, batch: int | None) -> Array:
     name = declared.name
     try:
         array = np.asarray(given)
@@ -67,8 +70,7 @@ def _check(declared: Any, given: Any) -> Array:
     if shape is not None and array.ndim != len(shape):
         raise FeedError(f"input {name!r} has {len(shape)} axes {_dims(shape)}, and what is fed has shape {array.shape}")
     for axis, dim in enumerate(shape or ()):
-        rowwise = axis == 0 and array.shape[0] % dim == 0 if isinstance(dim, int) and dim > 0 else True
-        if isinstance(dim, int) and dim > 0 and array.shape[axis] != dim and not rowwise:
+        if isinstance(dim, int) and dim > 0 and array.shape[axis] != dim and axis != batch:
             raise FeedError(
                 f"input {name!r} takes {dim} along axis {axis} ({_dims(shape)}), and what is fed has shape {array.shape}"
             )

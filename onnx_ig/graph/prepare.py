@@ -17,7 +17,6 @@ from onnx_ir.passes.common import (
 
 from onnx_ig.errors import ModelError
 from onnx_ig.graph.bodies import declare_bodies, own_constants
-from onnx_ig.graph.ceilings import settle_ceiling
 from onnx_ig.graph.constants import settle_constants
 from onnx_ig.graph.expand import expand
 from onnx_ig.graph.fused import unfuse
@@ -25,6 +24,7 @@ from onnx_ig.graph.inline import inline
 from onnx_ig.graph.layouts import put_time_first
 from onnx_ig.graph.names import make_unique
 from onnx_ig.graph.sequences import resolve_sequences
+from onnx_ig.graph.settle import settle
 from onnx_ig.graph.states import declare_states
 from onnx_ig.graph.subgraphs import lift_weights
 from onnx_ig.graph.types import infer
@@ -52,7 +52,7 @@ def prepare(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> 
         _flatten(model)
         infer(model)
     declare_states(model)
-    while resolve_sequences(model) or settle_ceiling(model):
+    while resolve_sequences(model) or settle(model):
         infer(model)
         declare_states(model)
     if settle_constants(model):

@@ -1,29 +1,40 @@
-"""Pools whose ceil_mode shape inference counts one window too many for."""
+"""Attributes written out where onnx's shape inference reads a node otherwise than runtimes do.
+
+A wrong shape is worse than none: everything inferred behind it is wrong, and rules trust shapes.
+"""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
-__all__ = ["settle_ceiling"]
+__all__ = ["settle"]
 
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
-def settle_ceiling(model: ir.Model) -> bool:
-    """Write out, as end pads, the ceil_mode of the first pool that would start a window in its end pads.
+def settle(model: ir.Model) -> bool:
+    """Write the attributes of the first node out that needs it. Returns whether there was one: shapes must be inferred
+    anew then, and the next one looked for.
 
-    The operators and runtimes leave such a window out (ONNX AveragePool-19, MaxPool-22), onnx's shape inference counts
-    it, and every shape behind it is wrong. Lengths must be known numbers for that to happen. Returns whether there was
-    such a pool: shapes must be inferred anew then, and the next one looked for.
+    STFT without `onesided`: the default is 1 (ONNX STFT-17), inference takes 0.
+    Pools whose ceil_mode would start a window in the end pads: the operators and runtimes leave it out (AveragePool-19,
+    MaxPool-22), inference counts it. They get end pads without ceil_mode. Lengths must be known numbers for that.
     """
     for graph in model.graphs():
         for node in graph:
-            if node.domain in ("", "ai.onnx") and node.op_type in _POOLS and _settle(node):
+            if node.domain not in ("", "ai.onnx"):
+                continue
+            if node.op_type == "STFT" and "onesided" not in node.attributes:
+                node.attributes["onesided"] = ir.AttrInt64("onesided", 1)
+                for output in node.outputs:
+                    output.shape = None
+                return True
+            if node.op_type in _POOLS and _settle_pool(node):
                 return True
     return False
 
 
-def _settle(node: ir.Node) -> bool:
+def _settle_pool(node: ir.Node) -> bool:
     attributes, x = node.attributes, node.inputs[0]
     if x is None or x.shape is None or not all(isinstance(d, int) for d in x.shape[2:]):
         return False

@@ -107,8 +107,8 @@ class Recurrent:
                 self.functions[index],
                 x,
                 valid,
-                self.own(c.operand(1), index),
-                self.own(c.operand(2), index),
+                self.weight(1, index),
+                self.weight(2, index),
                 *self._bias(index),
                 h0,
                 own_y,
@@ -135,6 +135,14 @@ class Recurrent:
             y.name = self.c.op.names.numbered("ig")
             y.type = self.c.operand(0).type
         return y
+
+    def weight(self, operand: int, d: int) -> Value:
+        """W [G*H, I] (operand 1) or R [G*H, H] (operand 2) of direction `d`."""
+        return self.own(self.c.operand(operand), d)
+
+    def wants_weight(self, operand: int) -> bool:
+        """Whether the cotangent of W (operand 1) or R (operand 2) is needed."""
+        return self.c.wants(operand)
 
     def own(self, v: Value, d: int) -> Value:
         """The part of direction `d` of a weight or state [D, ...]."""
@@ -208,8 +216,8 @@ class Recurrent:
         c, op = self.c, self.op
         return Cotangents(
             x=op.MatMul(of_x, d.w) if c.wants(0) else None,
-            w=self.rows_product(of_x, d.x) if c.wants(1) else None,
-            r=self.rows_product(of_h, d.previous) if c.wants(2) else None,
+            w=self.rows_product(of_x, d.x) if self.wants_weight(1) else None,
+            r=self.rows_product(of_h, d.previous) if self.wants_weight(2) else None,
             wb=sum_rows(op, of_x) if c.wants(3) else None,
             rb=sum_rows(op, of_h) if c.wants(3) else None,
         )
@@ -240,17 +248,18 @@ class Recurrent:
         ]
         found = [
             gx,
-            self._stack([p.w for p in parts]),
-            self._stack([p.r for p in parts]),
-            self._stack(biases),
+            self.stacked([p.w for p in parts]),
+            self.stacked([p.r for p in parts]),
+            self.stacked(biases),
             None,
-            self._stack([p.h0 for p in parts]),
-            self._stack([p.c0 for p in parts]),
-            self._stack([p.p for p in parts]),
+            self.stacked([p.h0 for p in parts]),
+            self.stacked([p.c0 for p in parts]),
+            self.stacked([p.p for p in parts]),
         ]
         return found[: len(self.c.inputs)]
 
-    def _stack(self, values: Sequence[Value | None]) -> Value | None:
+    def stacked(self, values: Sequence[Value | None]) -> Value | None:
+        """[D, ...] from what each direction has; None where one has nothing."""
         given = [self.op.Unsqueeze(v, [0]) for v in values if v is not None]
         if len(given) < len(values):
             return None

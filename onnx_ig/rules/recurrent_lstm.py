@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -10,6 +11,8 @@ from onnx_ig.graph.emit import Emitter
 from onnx_ig.rules.context import Context
 from onnx_ig.rules.recurrent import Cotangents, Direction, Recurrent, scan, sum_rows
 from onnx_ig.rules.registry import gradient
+
+__all__ = ["lstm", "lstm_directions"]
 
 Value = ir.Value
 
@@ -28,8 +31,13 @@ def lstm(c: Context, *cotangents: Value | None) -> list[Value | None]:
     Source: ONNX LSTM-14; Hochreiter & Schmidhuber 1997; Gers & Schmidhuber 2000 (peepholes).
     """
     parts = Recurrent(c, 4, ["Sigmoid", "Tanh", "Tanh"])
+    return parts.put_together(lstm_directions(parts, cotangents))
+
+
+def lstm_directions(parts: Recurrent, cotangents: Sequence[Value | None]) -> list[Cotangents]:
+    """What each direction of an LSTM contributes, from the cotangents of Y, Y_h and Y_c."""
     gy_c = cotangents[2] if len(cotangents) > 2 else None
-    return parts.put_together([_direction(parts, d, parts.final(gy_c, d)) for d in parts.taken_apart(cotangents)])
+    return [_direction(parts, d, parts.final(gy_c, d)) for d in parts.taken_apart(cotangents)]
 
 
 def _direction(parts: Recurrent, d: Direction, gy_c: Value | None) -> Cotangents:

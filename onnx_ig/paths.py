@@ -38,6 +38,10 @@ class Grid:
 
     def repeat(self, value: ir.Value, axis: int) -> ir.Value:
         """Every sample s times: [.., n, ..] -> [.., n*s, ..], any type."""
+        if value.shape is None:
+            samples = self.op.Range(0, self.op.Squeeze(self.op.Slice(self.shape, [0], [1])), 1)
+            every = self.op.Reshape(self.op.Expand(self.op.Unsqueeze(samples, [1]), self.shape), [-1])
+            return self.op.Gather(value, every, axis=axis)
         rank = _rank(value)
         wide = self.op.Unsqueeze(value, [axis + 1])
         shape = self.op.Concat([1] * (axis + 1), self.steps, [1] * (rank - axis - 1), axis=0)

@@ -78,8 +78,13 @@ def score(op: Emitter, y: ir.Value, cotangent: ir.Value, axis: int | None) -> ir
     dtype = compute_type(y)
     product = op.Mul(to_type(op, y, dtype), to_type(op, cotangent, dtype))
     product = op.Where(op.Equal(cotangent, 0.0), 0.0, product)
-    if axis is None or y.shape is None:
+    if axis is None:
         return op.ReduceSum(product, keepdims=0)
+    if y.shape is None:  # of unknown rank: what is before and behind the batch, each as one axis
+        dims = op.Shape(product)
+        before = op.ReduceProd(op.Slice(dims, [0], [axis]), [0], keepdims=1)
+        sizes = op.Concat(before, op.Slice(dims, [axis], [axis + 1]), [-1], axis=0)
+        return op.ReduceSum(op.Reshape(product, sizes), [0, 2], keepdims=0)
     axes = [a for a in range(len(y.shape)) if a != axis]
     return op.ReduceSum(product, axes, keepdims=0) if axes else product
 

@@ -1,0 +1,1 @@
+"""TensorFlow: Keras models exported by tf2onnx against tf.GradientTape."""

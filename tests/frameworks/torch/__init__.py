@@ -1,0 +1,1 @@
+"""PyTorch: rules against its autograd, exports of both its exporters against captum."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -93,7 +93,7 @@ def classify(graph: ir.Graph) -> list[Source]:
 
 def _classify(value: ir.Value) -> Source:
     name = value.name or ""
-    for node, index in value.uses():
+    for node, index in _recurrent_uses(value):
         if index in _STATE_OPERANDS.get(node.op_type, ()):
             return Source(name, "held", reason=f"it is the initial state of {node.op_type} {node.name!r}")
         if index in _LENGTH_OPERANDS.get(node.op_type, ()):
@@ -106,6 +106,22 @@ def _classify(value: ir.Value) -> Source:
     if lookups:
         return Source(name, "tokens", lookups)
     return Source(name, "held", reason=f"its type is {value.dtype.name if value.dtype else 'not a tensor'}")
+
+
+_CUTTING = frozenset({"Slice", "Split", "Gather", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Identity", "Cast"})
+
+
+def _recurrent_uses(value: ir.Value) -> Iterator[tuple[ir.Node, int]]:
+    """Uses of a value by recurrent operators, as it is or cut into layers and directions, in subgraphs too."""
+    frontier, seen = [value], {value}
+    while frontier:
+        for node, index in frontier.pop().uses():
+            if node.op_type in _STATE_OPERANDS:
+                yield node, index
+            elif node.op_type in _CUTTING and index == 0:
+                fresh = [v for v in node.outputs if v not in seen]
+                seen.update(fresh)
+                frontier.extend(fresh)
 
 
 _INDEX_ARITHMETIC: dict[str, tuple[int, ...]] = {

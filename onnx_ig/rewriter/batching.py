@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -68,34 +68,28 @@ def by_dataflow(
     fixed = _fixed_batch(graph, wanted, output)
     if not given and fixed is not None:
         return fixed
-    axes = _candidates(graph, given or {})
+    axes = _candidates(graph.inputs, given or {})
     axis = _leading(graph, output)
     if axis is None or all(a is None for a in axes.values()):
         return Batching(dict.fromkeys(names), mode="single", reason=plan.reason or "the model has no batch axis")
-    values = {v.name or "": _leading(graph, v.name or "") for v in graph.outputs}
+    values = _candidates([*graph.inputs, *graph.outputs], given or {})
     values |= {output: axis, **{v: axes.get(source) for v, source in wanted.items()}}
-    if any(a is None for a in values.values()):
+    if any(values[n] is None for n in wanted):
         return Batching(
             dict.fromkeys(names), mode="single", reason=plan.reason or "an attributed value has no batch axis"
         )
     return Batching(axes, values, "rows", 1, plan.reason, candidate=True)
 
 
-def _candidates(graph: ir.Graph, given: Mapping[str, int | None]) -> dict[str, int | None]:
+def _candidates(values: Sequence[ir.Value], given: Mapping[str, int | None]) -> dict[str, int | None]:
     """Axes that a probe is to try: open leading dimensions, and wherever else their symbols stand."""
+    open_first = [v for v in values if v.shape is not None and len(v.shape) and not isinstance(v.shape[0], int)]
+    symbols = {v.shape[0].value for v in open_first} - {None}  # type: ignore[index, union-attr]
     axes: dict[str, int | None] = {}
-    symbols: set[str] = set()
-    for value in graph.inputs:
-        dims = list(value.shape or ())
+    for value in values:
+        places = [i for i, d in enumerate(value.shape or ()) if not isinstance(d, int) and (i == 0 or d.value in symbols)]
         name = value.name or ""
-        axes[name] = given.get(name) if name in given else 0 if dims and not isinstance(dims[0], int) else None
-        if axes[name] == 0 and not isinstance(dims[0], int) and dims[0].value:
-            symbols.add(dims[0].value)
-    for value in graph.inputs:
-        name = value.name or ""
-        if axes[name] is None and name not in given:
-            found = [i for i, d in enumerate(value.shape or ()) if not isinstance(d, int) and d.value in symbols]
-            axes[name] = found[0] if found else None
+        axes[name] = given[name] if name in given else places[0] if places else None
     return axes
 
 

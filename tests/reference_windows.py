@@ -122,4 +122,20 @@ class GlobalLpPool(OpRun):
         return ((np.abs(x) ** p).sum(axes, keepdims=True) ** (1 / p),)
 
 
-POOLS: list[type[OpRun]] = [AveragePool, GlobalLpPool, LpPool, MaxPool]
+class MaxUnpool(OpRun):
+    """The indices count over the output, whatever its shape, as in ONNX Runtime; of equal ones the last is written."""
+
+    def _run(self, x, indices, output_shape=None, kernel_shape=None, pads=None, strides=None):
+        if output_shape is None:
+            rank = x.ndim - 2
+            strides, pads = strides or [1] * rank, pads or [0] * (2 * rank)
+            lengths = [
+                (n - 1) * strides[i] + kernel_shape[i] - pads[i] - pads[i + rank] for i, n in enumerate(x.shape[2:])
+            ]
+            output_shape = [*x.shape[:2], *lengths]
+        y = np.zeros(int(np.prod(output_shape)), x.dtype)
+        y[indices.reshape(-1)] = x.reshape(-1)
+        return (y.reshape(output_shape),)
+
+
+POOLS: list[type[OpRun]] = [AveragePool, GlobalLpPool, LpPool, MaxPool, MaxUnpool]

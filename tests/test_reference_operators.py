@@ -69,6 +69,15 @@ def test_max_pool_of_padding_alone() -> None:
     agree("MaxPool", {"x": np.ones((1, 1, 1))}, {"kernel_shape": [2], "dilations": [2], "pads": [1, 1]}, outputs=2)
 
 
+@pytest.mark.parametrize("output_shape", [None, [1, 1, 5, 5]])
+def test_max_unpool(output_shape: list[int] | None) -> None:
+    indices = np.asarray([[[[5, 7], [13, 7]]]], np.int64)
+    inputs = {"x": rng.standard_normal((1, 1, 2, 2)), "i": indices}
+    if output_shape is not None:
+        inputs["shape"] = np.asarray(output_shape, np.int64)
+    agree("MaxUnpool", inputs, {"kernel_shape": [2, 2], "strides": [2, 2]})
+
+
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_global_lp_pool(p: int) -> None:
     agree("GlobalLpPool", {"x": rng.standard_normal((2, 3, 4, 5))}, {"p": p})

@@ -99,8 +99,8 @@ def max_unpool(c: Context, gy: ir.Value) -> Values:
     written = op.ConstantOfShape(op.Reshape(op.Size(gy), [1]), value=ir.tensor(np.full(1, -1, np.int64)))
     order = op.Range(0, op.Size(indices), 1)
     written = op.ScatterElements(written, indices, order, axis=0)
-    last = op.Equal(op.GatherElements(written, indices, axis=0), order)
-    gx = op.Where(last, op.GatherElements(_flat(c, gy), indices, axis=0), 0.0)
+    last = op.Equal(op.Gather(written, indices, axis=0), order)
+    gx = op.Where(last, op.Gather(_flat(c, gy), indices, axis=0), 0.0)
     return c.reshape_like(gx, c.operand(0)), None, None
 
 

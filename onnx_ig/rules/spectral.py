@@ -18,8 +18,8 @@ declare_zero("MelWeightMatrix", "BlackmanWindow", "HammingWindow", "HannWindow")
 def dft(c: Context, gy: ir.Value) -> Values:
     """y = F x over n points of one axis; x [..., L, ..., 1 or 2], y [..., n or n//2+1, ..., 2 or 1].
 
-    Forward: gx = F^H gy = n IDFT(gy), what onesided leaves out being 0. Inverse: gx = F gy / n. Inverse and onesided
-    (complex half spectrum to real): gx_k = w_k/n (F gy)_k with w = 1 at k = 0 and n/2, 2 between.
+    Forward: gx = F^H gy = conj(F conj(gy)), what onesided leaves out being 0. Inverse: gx = F gy / n. Inverse and
+    onesided (complex half spectrum to real): gx_k = w_k/n (F gy)_k with w = 1 at k = 0 and n/2, 2 between.
     Then cropped or padded from n to L, and the real part where x is real. Source: ONNX DFT-20.
     """
     op, x = c.op, c.operand(0)
@@ -34,18 +34,35 @@ def dft(c: Context, gy: ir.Value) -> Values:
         points = op.Cast(c.operand(1), to=ir.DataType.INT64.value)
     else:
         points = op.Mul(op.Sub(length, 1), 2) if half else length
-    count = op.Cast(points, to=c.dtype(x).value)
     if half:
-        g = op.DFT(gy, points, axis, onesided=1)
-        g = op.Mul(g, _mirror_weights(c, points, count, axis))
+        g = op.Mul(op.DFT(gy, None, axis, onesided=1), _mirror_weights(c, points, axis))
     elif inverse:
-        g = op.Div(op.DFT(gy, points, axis), count)
+        g = op.Div(op.DFT(gy, None, axis), op.Cast(points, to=c.dtype(x).value))
     else:
-        g = op.Mul(op.DFT(gy, points, axis, inverse=1), count)
+        g = _adjoint(c, _fitted(c, gy, points, axis) if onesided else gy, axis, x)
     if half or c.input(1) is not None:
-        rest = op.Sub(length, op.Gather(op.Shape(g), axis, axis=0))
-        g = op.Pad(g, op.Concat([0], op.Reshape(rest, [1]), axis=0), None, op.Reshape(axis, [1]))
+        g = _fitted(c, g, length, axis)
     return _parts_of(c, g, x), None, None
+
+
+def _fitted(c: Context, g: ir.Value, length: ir.Value, axis: ir.Value) -> ir.Value:
+    """g with zeros behind, or cropped, to `length` along an axis.
+
+    dft_length would do the same; where it is computed shape inference takes it for the length of the operand.
+    """
+    op = c.op
+    rest = op.Sub(length, op.Gather(op.Shape(g), axis, axis=0))
+    return op.Pad(g, op.Concat([0], op.Reshape(rest, [1]), axis=0), None, op.Reshape(axis, [1]))
+
+
+def _adjoint(c: Context, g: ir.Value, axis: ir.Value, x: ir.Value) -> ir.Value:
+    """F^H g, by conjugation: ONNX Runtime's inverse transform scales by 1/n in float32 even of float64.
+
+    Where x is known to be real the imaginary part is left as it comes, since nobody reads it.
+    """
+    conjugate = np.asarray([1, -1], c.dtype(x).numpy())
+    turned = c.op.DFT(c.op.Mul(g, conjugate), None, axis)
+    return turned if c.size(x, -1) == [1] else c.op.Mul(turned, conjugate)
 
 
 def _check_half_spectrum(c: Context, x: ir.Value) -> None:
@@ -61,13 +78,13 @@ def _check_half_spectrum(c: Context, x: ir.Value) -> None:
         )
 
 
-def _mirror_weights(c: Context, points: ir.Value, count: ir.Value, axis: ir.Value) -> ir.Value:
+def _mirror_weights(c: Context, points: ir.Value, axis: ir.Value) -> ir.Value:
     """How often each bin of the half spectrum counts in the whole one, over n; along `axis`."""
     op, x = c.op, c.operand(0)
     bins = op.Range(0, op.Add(op.Div(points, 2), 1), 1)
     once = op.Or(op.Equal(bins, 0), op.Equal(op.Mul(bins, 2), points))
     one, two = (np.asarray(v, c.dtype(x).numpy()) for v in (1, 2))
-    weights = op.Div(op.Where(once, one, two), count)
+    weights = op.Div(op.Where(once, one, two), op.Cast(points, to=c.dtype(x).value))
     rank = op.Size(op.Shape(x))
     place = op.Where(op.Less(axis, 0), op.Add(axis, rank), axis)
     return op.Reshape(weights, op.Where(op.Equal(op.Range(0, rank, 1), place), [-1], [1]))
@@ -89,9 +106,8 @@ def stft(c: Context, gy: ir.Value) -> Values:
     op, signal, window = c.op, c.operand(0), c.input(2)
     x = signal if c.rank(signal) == 3 else op.Reshape(signal, [0, 0, -1])  # runtimes take [B, L] for real signals
     points = _frame_length(c, x)
-    frames = op.DFT(gy, points, 2, inverse=1)
-    frames = op.Mul(frames, op.Cast(points, to=c.dtype(signal).value))
-    frames = _parts_of(c, frames, x)
+    axis = op.constant(np.asarray(2, np.int64))
+    frames = _parts_of(c, _adjoint(c, _fitted(c, gy, points, axis), axis, x), x)
     starts = op.Mul(op.Range(0, op.Gather(op.Shape(gy), 1, axis=0), 1), _integer(c, c.operand(1)))
     at = op.Add(op.Unsqueeze(starts, [1]), op.Range(0, points, 1))
     gsignal = gwindow = None

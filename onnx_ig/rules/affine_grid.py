@@ -20,11 +20,12 @@ def affine_grid(c: Context, gy: ir.Value) -> Values:
     """
     op, theta, size = c.op, c.operand(0), c.operand(1)
     rank = _rank(c)
-    units = np.zeros((rank + 1, rank, rank + 1), c.dtype(theta).numpy())
+    exact = c.dtype(theta) == ir.DataType.DOUBLE
+    units = np.zeros((rank + 1, rank, rank + 1), np.float64 if exact else np.float32)  # runtimes fail on some float16
     units[:, 0, :] = np.eye(rank + 1)
     rows = op.Concat([rank + 1], op.Slice(size, [1], [rank + 2]), axis=0)
     base = op.AffineGrid(units, rows, align_corners=c.attr("align_corners", 0))
-    base = op.Flatten(op.Slice(base, [0], [1], [-1]), axis=1)  # [r+1, Q]
+    base = op.Cast(op.Flatten(op.Slice(base, [0], [1], [-1]), axis=1), to=c.dtype(theta).value)  # [r+1, Q]
     positions = op.ReduceProd(op.Slice(size, [2], [rank + 2]), [0], keepdims=1)
     flat = op.Reshape(gy, op.Concat(op.Shape(theta, end=1), positions, [rank], axis=0), allowzero=1)
     return op.MatMul(op.Transpose(flat, perm=[0, 2, 1]), op.Transpose(base, perm=[1, 0])), None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -16,7 +16,6 @@ __all__ = [
     "copy_nodes",
     "lift_weights",
     "prune",
-    "reads",
     "set_outputs",
     "subgraphs",
 ]
@@ -57,15 +56,6 @@ def captured_values(node: ir.Node) -> tuple[ir.Value, ...]:
     for graph in subgraphs(node):
         visit(graph, set())
     return tuple(found)
-
-
-def reads(graph: ir.Graph, outputs: Iterable[ir.Value]) -> set[ir.Value]:
-    """The values, inputs of `graph` and outer ones among them, that computing `outputs` needs, `outputs` included."""
-    needed = set(outputs)
-    for node in reversed(graph):
-        if not needed.isdisjoint(node.outputs):
-            needed.update(v for v in (*node.inputs, *captured_values(node)) if v is not None)
-    return needed
 
 
 def copy_node(node: ir.Node, values: Mapping[ir.Value, ir.Value], op: Emitter) -> ir.Node:

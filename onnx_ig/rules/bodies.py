@@ -8,7 +8,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_ig.graph.states import CHANGES
-from onnx_ig.graph.subgraphs import ORIGIN, copy_graph, copy_nodes, prune, reads, set_outputs, subgraphs
+from onnx_ig.graph.subgraphs import ORIGIN, copy_nodes, prune, set_outputs, subgraphs
 from onnx_ig.rules.context import Context
 
 __all__ = [
@@ -21,9 +21,10 @@ __all__ = [
     "new_graph",
     "new_input",
     "refuse_changing_shape",
-    "rerun_body",
+    "stacked_over_iterations",
 ]
 
+_STACKED = "onnx_ig.stacked"
 _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
@@ -98,34 +99,29 @@ def live_states(
     return [k for k, (s, n) in enumerate(pairs) if n in reached and s in active], on_path
 
 
-def rerun_body(
-    c: Context,
-    body: ir.Graph,
-    states: Sequence[ir.Value],
-    nexts: Sequence[ir.Value],
-    results: Sequence[ir.Value],
-    stored: Sequence[ir.Value],
-) -> tuple[ir.Graph, list[int]]:
-    """A copy of a loop body that gives `results`, then the states it needs, then `stored`, and no other output.
+def stacked_over_iterations(c: Context, body: ir.Graph, wanted: Sequence[ir.Value]) -> list[ir.Value]:
+    """What the inputs `wanted` of a body were in each iteration, [iterations, ...]: further scan outputs of the node.
 
-    Returns it with the indices of the states it carries: those that `results` and `stored` depend on.
+    A walk that asks again gets the same ones.
     """
-    kept: set[ir.Value] = set()
-    while True:
-        following = [n for s, n in zip(states, nexts, strict=True) if s in kept]
-        needed = reads(body, [*results, *stored, *following])
-        grown = {s for s in states if s in needed}
-        if grown == kept:
-            break
-        kept = grown
-    carried = [k for k, s in enumerate(states) if s in kept]
-    graph, values = copy_graph(body, {}, c.op)
-    graph.outputs.clear()
-    for state in states:
-        if state not in kept:
-            graph.inputs.remove(values[state])
-    outputs = [*results, *(nexts[k] for k in carried), *stored]
-    return closed(c.within(graph), [values.get(v, v) for v in outputs]), carried
+    node = c.node
+    given = node.meta.setdefault(_STACKED, {})
+    for value in wanted:
+        if value in given:
+            continue
+        copy = c.op.scope(body).Identity(value)
+        copy.type, copy.shape = value.type, value.shape
+        body.outputs.append(copy)
+        node.resize_outputs(len(node.outputs) + 1)
+        stack = node.outputs[-1]
+        stack.name = c.op.names.numbered("ig")
+        stack.type = value.type
+        stack.shape = None if value.shape is None else ir.Shape([None, *value.shape])
+        for name in ("scan_output_axes", "scan_output_directions"):
+            if name in node.attributes:
+                node.attributes[name] = ir.AttrInt64s(name, [*node.attributes[name].as_ints(), 0])
+        given[value] = stack
+    return [given[value] for value in wanted]
 
 
 def initial_cotangent(c: Context, index: int, initial: ir.Value, given: ir.Value | None) -> ir.Value:

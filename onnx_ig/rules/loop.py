@@ -1,4 +1,4 @@
-"""Loop: the forward runs again and stores its states, then a backward Loop visits the iterations in reverse."""
+"""Loop: the forward keeps its states, a backward Loop visits the iterations in reverse."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import onnx_ir as ir
 from onnx_ig.rules.bodies import (
     closed,
     copied,
-    described,
     emit,
     initial_cotangent,
     live_states,
     new_graph,
     new_input,
     refuse_changing_shape,
-    rerun_body,
+    stacked_over_iterations,
 )
 from onnx_ig.rules.context import Context
 from onnx_ig.rules.registry import gradient
@@ -55,9 +54,9 @@ class _Loop:
 def loop(c: Context, *cotangents: ir.Value | None) -> list[ir.Value | None]:
     """With s[t+1], z[t] = body(t, s[t]): (gs[t], gv) += vjp of body at (t, s[t]) of (gs[t+1], gz[t]), t = T-1 ... 0.
 
-    s carried states, z scan outputs [T, ...], v outer values that the body reads. T and s[t] come from a second forward
-    run that keeps the states as scan outputs [T, ...]; the body is computed again in each backward iteration, so memory
-    is linear in T and the file does not depend on it. T = 0 passes gs through.
+    s carried states, z scan outputs [T, ...], v outer values that the body reads. The node gives out T and s[t] as
+    further scan outputs [T, ...], where they are needed; the body is computed again in each backward iteration, so
+    memory is linear in T and the file does not depend on it. T = 0 passes gs through.
     Source: ONNX Loop-19; Griewank & Walther, "Evaluating Derivatives", chapter 4.
     """
     parts = _Loop.of(c)
@@ -90,7 +89,7 @@ def loop(c: Context, *cotangents: ir.Value | None) -> list[ir.Value | None]:
     outputs += [inner.add(new_input(inner, v), g) for v, g in summed.items()]
     graph = closed(inner, outputs)
 
-    trips = _rerun(c, parts, memory)
+    trips = _stacks(c, parts, memory)
     ir.convenience.replace_all_uses_with(last, c.op.Sub(trips, 1))
     start = [initial_cotangent(c, k, parts.initial[k], cotangents[k]) for k in live] + [c.zeros_like(v) for v in summed]
     results = emit(c, "Loop", [trips, None, *start], [*(parts.initial[k] for k in live), *summed], body=graph)
@@ -99,7 +98,7 @@ def loop(c: Context, *cotangents: ir.Value | None) -> list[ir.Value | None]:
     return [None, None, *(by_state.get(k) for k in range(count)), *(by_value.get(v) for v in c.captured)]
 
 
-def _rerun(c: Context, parts: _Loop, memory: list[ir.Value]) -> ir.Value:
+def _stacks(c: Context, parts: _Loop, memory: list[ir.Value]) -> ir.Value:
     """Put the stacked states that are read in the place of `memory`; returns the number of iterations, a scalar."""
     needed = [k for k, stack in enumerate(memory) if stack.uses()]
     if not needed and parts.counted():
@@ -111,12 +110,8 @@ def _rerun(c: Context, parts: _Loop, memory: list[ir.Value]) -> ir.Value:
                 "Carry tensors, or only append to a carried sequence.",
             )
         refuse_changing_shape(c, parts.states[k])
-    stored = [parts.states[k] for k in needed] or [parts.body.inputs[0]]
-    graph, kept = rerun_body(c, parts.body, parts.states, parts.nexts, [parts.body.outputs[0]], stored)
-    likes = [parts.initial[k] for k in kept]
-    likes += [described(s, None if s.shape is None else [None, *s.shape]) for s in stored]
-    operands = [parts.trips, parts.condition, *(parts.initial[k] for k in kept)]
-    stacks = emit(c, "Loop", operands, likes, body=graph)[len(kept) :]
+    wanted = [parts.states[k] for k in needed] or [parts.body.inputs[0]]
+    stacks = stacked_over_iterations(c, parts.body, wanted)
     for k, stack in zip(needed, stacks, strict=False):
         ir.convenience.replace_all_uses_with(memory[k], stack)
     return c.op.Squeeze(c.op.Shape(stacks[0], start=0, end=1), [0])

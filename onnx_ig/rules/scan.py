@@ -1,4 +1,4 @@
-"""Scan: the forward runs again and stores its states, then a backward Scan reads everything in the other direction."""
+"""Scan: the forward keeps its states, a backward Scan reads everything in the other direction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx_ig.rules.bodies import (
     live_states,
     new_graph,
     new_input,
-    rerun_body,
+    stacked_over_iterations,
 )
 from onnx_ig.rules.context import Context
 from onnx_ig.rules.registry import gradient
@@ -65,8 +65,8 @@ def scan(c: Context, *cotangents: ir.Value | None) -> list[ir.Value | None]:
     """With s[t+1], z[t] = body(s[t], x[t]): (gs[t], gx[t], gv) += vjp of body of (gs[t+1], gz[t]), t = T-1 ... 0.
 
     s carried states, x scan inputs and z scan outputs (each with its axis and direction), v outer values that the body
-    reads. The states come from a second forward run that keeps them as scan outputs; the body is computed again in each
-    backward iteration. Source: ONNX Scan-19; Griewank & Walther, "Evaluating Derivatives", chapter 4.
+    reads. The node gives out the states as further scan outputs, where they are needed; the body is computed again in
+    each backward iteration. Source: ONNX Scan-19; Griewank & Walther, "Evaluating Derivatives", chapter 4.
     """
     parts = _Scan.of(c)
     count = len(parts.initial)
@@ -102,7 +102,7 @@ def scan(c: Context, *cotangents: ir.Value | None) -> list[ir.Value | None]:
     _know_ranks(c, graph.outputs, likes)
 
     needed = [k for k, s in enumerate(read_states) if s.uses()]
-    stored = _rerun(c, parts, needed)
+    stored = stacked_over_iterations(c, parts.body, [parts.states[k] for k in needed])
     incoming += [(read_states[k], stack, 0, 1) for k, stack in zip(needed, stored, strict=True)]
     read = [k for k, x in enumerate(read_items) if x.uses() or not (incoming or k)]
     incoming += [(read_items[k], parts.stacks[k], parts.in_axes[k], 1 - parts.in_directions[k]) for k in read]
@@ -137,24 +137,3 @@ def _know_ranks(c: Context, outputs: Sequence[ir.Value], likes: Sequence[ir.Valu
             )
         if output.shape is None and like.shape is not None:
             output.shape = like.shape.copy()
-
-
-def _rerun(c: Context, parts: _Scan, needed: list[int]) -> list[ir.Value]:
-    """The states `needed`, by index, at the start of every iteration, stacked on axis 0."""
-    if not needed:
-        return []
-    stored = [parts.states[k] for k in needed]
-    graph, kept = rerun_body(c, parts.body, parts.states, parts.nexts, [], stored)
-    likes = [parts.initial[k] for k in kept]
-    likes += [described(s, None if s.shape is None else [None, *s.shape]) for s in stored]
-    results = emit(
-        c,
-        "Scan",
-        [*(parts.initial[k] for k in kept), *parts.stacks],
-        likes,
-        body=graph,
-        num_scan_inputs=len(parts.stacks),
-        scan_input_axes=list(parts.in_axes),
-        scan_input_directions=list(parts.in_directions),
-    )
-    return results[len(kept) :]

@@ -101,7 +101,10 @@ def _check(graph: ir.Graph, given: Mapping[str, int | None]) -> None:
 
 
 def _candidates(graph: ir.Graph, given: Mapping[str, int | None]) -> Iterator[dict[ir.Value, int | None]]:
-    """Ways to read the inputs' open dimensions, the likeliest first; those that are all closed are no way."""
+    """Ways to read the inputs' open dimensions, the likeliest first.
+
+    Every input that leads with an open dimension takes part: one that is the same for all rows has to be given by hand.
+    """
     states = {v for v in graph.inputs if _feeds_state(v)}
     leading = {v: _leading(v, v in states) for v in graph.inputs}
     symbols: dict[str, bool] = {}
@@ -112,7 +115,9 @@ def _candidates(graph: ir.Graph, given: Mapping[str, int | None]) -> Iterator[di
                 symbols[name] = symbols.get(name, False) or bool(_BATCH_NAMES.search(name))
     ways = [leading]
     for symbol in sorted(symbols, key=lambda s: not symbols[s]):
-        ways.append({v: _axis_named(v, symbol, leading[v]) for v in graph.inputs})
+        way = {v: _axis_named(v, symbol, leading[v]) for v in graph.inputs}
+        if all(axis is not None or leading[v] is None or v.name in given for v, axis in way.items()):
+            ways.append(way)
     seen: list[dict[ir.Value, int | None]] = []
     for way in ways:
         settled = {v: given.get(v.name or "", axis) for v, axis in way.items()}

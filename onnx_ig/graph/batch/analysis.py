@@ -45,7 +45,7 @@ class Analysis(Symbols):
         states = [self.state(v) for v in (*node.inputs, *captured_values(node)) if v is not None]
         mixed = next((s for s in states if isinstance(s, Mixed)), None)
         if mixed is not None:
-            return [mixed] * count
+            return [Mixed(mixed.reason)] * count
         try:
             if node.domain == "" and node.op_type in _RANDOM:
                 raise Mixes("draws random numbers")
@@ -59,7 +59,7 @@ class Analysis(Symbols):
                 return [SIZES] * count
             raise Mixes("is an operator of which it is not known whether it keeps rows apart")
         except Mixes as mixes:
-            return [Mixed(f"{node.op_type} (node {node.name!r}) {mixes}")] * count
+            return [Mixed(f"{node.op_type} (node {node.name!r}) {mixes}", mixes.axis)] * count
 
     # What rules ask
 
@@ -98,6 +98,8 @@ class Analysis(Symbols):
         dims = super().sizes(value)
         if dims is None or state == FREE:
             return dims
+        if isinstance(state, Mixed) and state.axis is not None:
+            state = Rows(state.axis)
         if not isinstance(state, Rows | Index):
             return None
         dims[state.axis] = state.length

@@ -5,7 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_ig.graph.batch.analysis import Analysis
-from onnx_ig.graph.batch.states import Mixes, State, batch_rule
+from onnx_ig.graph.batch.places import placed
+from onnx_ig.graph.batch.states import Index, Mixes, State, batch_rule
 from onnx_ig.graph.sizes import ENTRY_BY_ENTRY
 
 
@@ -14,6 +15,8 @@ from onnx_ig.graph.sizes import ENTRY_BY_ENTRY
 @batch_rule("LabelEncoder", "CategoryMapper", "Binarizer", domain="ai.onnx.ml")
 def entry_by_entry(a: Analysis, node: ir.Node) -> State:
     """Broadcasting aligns the last axes; the rows' axes must meet, and free operands be the same for all rows."""
+    if any(isinstance(a.state(v), Index) for v in node.inputs):
+        return placed(a, node)
     return a.broadcast(node.inputs)
 
 

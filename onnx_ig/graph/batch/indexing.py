@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import onnx_ir as ir
 
 from onnx_ig.graph.batch.analysis import Analysis
 from onnx_ig.graph.batch.states import Index, Mixes, Rows, State, batch_rule
-from onnx_ig.graph.sizes import Size
+from onnx_ig.graph.sizes import ONE
 
 
 @batch_rule("Gather")
@@ -15,9 +17,12 @@ def gather(a: Analysis, node: ir.Node) -> State:
     data, indices = node.inputs[0], node.inputs[1]
     axis = a.positive([node.attributes.get_int("axis", 0)], data)[0]
     if a.free(data):
-        state = a.only(indices)
-        return state.at(axis + state.axis)
+        read = a.rows_of(indices)
+        return read.at(axis + read.axis)
     state = a.only(data)
+    index = a.state(indices)
+    if isinstance(index, Index) and axis == state.axis:
+        return _own_place(state, index, axis)
     if not a.free(indices):
         raise Mixes("reads places that the rows say, and may read other rows")
     if axis == state.axis:
@@ -27,12 +32,22 @@ def gather(a: Analysis, node: ir.Node) -> State:
     return state.at(state.axis + a.rank(indices) - 1)  # type: ignore[arg-type]
 
 
+def _own_place(state: Rows | Index, index: Index, axis: int) -> State:
+    """Every row reads its own places, of which it has as many as the index counts for a row."""
+    if isinstance(state, Index) or index.leading or (state.before, state.per) != (ONE, index.stride):
+        raise Mixes("reads places that are not known to be in the same row")
+    return Rows(axis + index.axis)
+
+
 @batch_rule("ArrayFeatureExtractor", domain="ai.onnx.ml")
 def array_feature_extractor(a: Analysis, node: ir.Node) -> State:
     """Fixed places along the last axis."""
-    data = node.inputs[0]
-    if a.free(data):  # a table of classes, indexed by the rows: [1, rows]
-        raise Mixes("reads places that the rows say")
+    data, indices = node.inputs[0], node.inputs[1]
+    if a.free(data):  # a table of classes, read at one place a row: [1, N]
+        read = a.rows_of(indices)
+        if any(s != ONE for i, s in enumerate(a.dims(indices)) if i != read.axis):  # type: ignore[arg-type]
+            raise Mixes("reads several places a row")
+        return read.at(max(a.rank(data) - 1, 1))  # type: ignore[arg-type]
     state = a.rows_of(data, *node.inputs[1:])
     if state.axis == a.rank(data) - 1:  # type: ignore[arg-type]
         raise Mixes("takes rows by their position")
@@ -75,10 +90,10 @@ def gather_nd(a: Analysis, node: ir.Node) -> State:
     index = a.state(indices)
     if isinstance(index, Index):  # each row reads itself: its own number leads every index
         state = a.rows_of(data)
-        first = index.leading or a.dims(indices)[-1] == Size(1)
-        if not first or shared or state.axis != 0 or not state.plain or index.axis == a.rank(indices) - 1:
+        first = index.leading or a.dims(indices)[-1] == ONE
+        if not first or shared or state.axis != 0 or index.axis == a.rank(indices) - 1:
             raise Mixes("reads places that are not known to be in the same row")
-        return state.at(index.axis)
+        return _own_place(state, replace(index, leading=False), 0)
     if a.free(data):
         state = a.rows_of(indices)
         if shared or state.axis == a.rank(indices) - 1:
@@ -110,17 +125,19 @@ def scatter_nd(a: Analysis, node: ir.Node) -> State:
         raise Mixes("writes what is not known to be the rows' to places of theirs")
     state, written, index = a.rows_of(data), a.rows_of(updates), a.state(indices)
     if isinstance(index, Index):  # each row writes to itself: its own number leads every index
-        first = index.leading or a.dims(indices)[-1] == Size(1)
-        if not first or state.axis != 0 or index.axis == a.rank(indices) - 1:
+        first = index.leading or a.dims(indices)[-1] == ONE
+        owned = state.axis == 0 and (state.before, state.per) == (ONE, index.stride)
+        if not first or not owned or index.axis == a.rank(indices) - 1:
             raise Mixes("writes to places that are not known to be in the same row")
         axis = index.axis
     elif a.free(indices):
         axis = _behind(a, state, indices, 0)
     else:
         raise Mixes("writes to places that the rows say, and may write to other rows")
-    if written.axis != axis:
+    if written.axis != axis or not (
+        written.plain if isinstance(index, Index) else a.same(state, written.at(state.axis))
+    ):
         raise Mixes("writes to places that are not known to be in the same row")
-    a.same(state, written.at(state.axis))
     return state if written.uniform and a.free(indices) else state.written()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import onnx_ir as ir
 
@@ -59,7 +60,7 @@ def _regrouped(a: Analysis, state: Rows | Index, dims: Sequence[Size], wanted: S
             continue
         if isinstance(state, Index):
             if (inner, entries) != (ONE, ONE):
-                break
+                break  # places of one row side by side along one axis: a number no longer says the row
             return state.at(axis)
         return Rows(axis, inner, entries, state.uniform)
     raise Mixes(f"takes rows apart: ({', '.join(map(str, dims))}) becomes ({', '.join(map(str, wanted))})")
@@ -221,7 +222,7 @@ def _coordinates(a: Analysis, operands: Sequence[ir.Value], axis: int) -> State:
         state = a.state(value)
         if not isinstance(state, Rows) or state.axis != first.axis or not state.plain:
             raise Mixes("joins numbers of rows with other values")
-    return Index(first.axis, leading=True)
+    return replace(first, leading=True)
 
 
 @batch_rule("Slice")
@@ -237,18 +238,35 @@ def slice_(a: Analysis, node: ir.Node) -> State:
         if count is None or (rest and rest[0] is not None):
             raise Mixes("slices along axes that are not known before it runs")
         axes = list(range(count))
-    axes = a.positive(axes, data)
+    axes, data_axis = a.positive(axes, data), state.axis
     for index, axis in enumerate(axes):
         start, end = (None if b is None else b.elements[index] for b in bounds)
         step = steps[index] if steps else 1 if len(rest) < 2 or rest[1] is None else None
-        if axis == state.axis:
-            most = _MAX if a.rows is None else a.rows
-            whole = end is not None and ((end.known or 0) >= most or end == state.length)
-            if start != Size(0) or step != 1 or not whole:
-                raise Mixes("takes rows by their position")
+        if axis == data_axis:
+            state = _taken(a, state, start, end if step == 1 else None)
         elif not all(v is None or a.free(v) for v in (starts, ends)) and any(e is None or e.open for e in (start, end)):
             raise Mixes("slices at places that depend on the rows")
     return state
+
+
+def _taken(a: Analysis, state: Rows | Index, start: Size | None, end: Size | None) -> Rows | Index:
+    """A slice along the rows' axis: all of it, or one of the operands that were joined there."""
+    if start is None or end is None:
+        raise Mixes("takes rows by their position")
+    length = state.length.at(a.rows)
+    beyond = end.known is not None and end.known >= (_MAX if length.known is None else length.known)
+    if start == Size(0) and (beyond or end.at(a.rows) == length):
+        return state
+    joined = state.before.known if isinstance(state, Rows) else None
+    if not isinstance(state, Rows) or joined is None:
+        raise Mixes("takes rows by their position")
+    one = Rows(0).length * state.per
+    for first in range(joined):
+        if start == Size(first) * one or (first == 0 and start == Size(0)):
+            for last in range(first + 1, joined + 1):
+                if end == Size(last) * one:
+                    return Rows(state.axis, Size(last - first), state.per, state.uniform)
+    raise Mixes("takes rows by their position")
 
 
 @batch_rule("Split")

@@ -49,12 +49,15 @@ class Rows:
 
 @dataclass(frozen=True)
 class Index:
-    """Entry n along `axis` is n, the number of the row, whatever the other axes.
+    """Entry n along `axis` is n * stride + r: the place r of row n, where every row has `stride` places one after another.
 
-    `leading`: that is so of the first entry along the last axis, and others index within the row.
+    r is a multiple of `step` below `stride`; with both 1, the entry is the number of the row.
+    `leading`: that number is the first entry along the last axis, and the others index within the row.
     """
 
     axis: int
+    stride: Size = ONE
+    step: Size = ONE
     leading: bool = False
 
     @property
@@ -77,9 +80,13 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Mixed:
-    """Rows may influence each other; `reason` names the first node that makes it so."""
+    """Rows may influence each other; `reason` names the first node that makes it so.
+
+    `axis`: the shape is as if they did not, with one entry a row along it.
+    """
 
     reason: str
+    axis: int | None = None
 
 
 State: TypeAlias = Rows | Index | Free | Sizes | Mixed
@@ -88,7 +95,14 @@ SIZES = Sizes()
 
 
 class Mixes(Exception):
-    """Raised by a rule: rows influence each other in this node, or it cannot be told that they do not."""
+    """Raised by a rule: rows influence each other in this node, or it cannot be told that they do not.
+
+    `axis` is where the result has one entry a row all the same.
+    """
+
+    def __init__(self, why: str, axis: int | None = None):
+        super().__init__(why)
+        self.axis = axis
 
 
 Rule = Callable[["Analysis", ir.Node], "State | Sequence[State]"]

@@ -21,6 +21,7 @@ from onnx_ig.graph.constants import settle_constants
 from onnx_ig.graph.expand import expand
 from onnx_ig.graph.fused import unfuse
 from onnx_ig.graph.inline import inline
+from onnx_ig.graph.invariants import read_invariants_outside
 from onnx_ig.graph.layouts import put_time_first
 from onnx_ig.graph.names import make_unique
 from onnx_ig.graph.sequences import resolve_sequences
@@ -71,5 +72,6 @@ def _flatten(model: ir.Model) -> None:
     except Exception as error:
         raise ModelError(f"the model cannot be prepared: {error}") from error
     upgrade(model)
+    read_invariants_outside(model)
     own_constants(model)
     make_unique(model)

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from onnx_ig.errors import BlockedNode, UnsupportedOperatorError
 from onnx_ig.graph.emit import Emitter, is_float
+from onnx_ig.graph.fused import REASON
 from onnx_ig.graph.subgraphs import ORIGIN, captured_values, subgraphs
 from onnx_ig.rules import Context, Refusal, Rule, RuleSet
 from onnx_ig.rules.lists import add as accumulate
@@ -105,7 +106,7 @@ def reverse(
     for node in reversed(live):
         rule = rules.find(node.domain, node.op_type)
         if rule is None:
-            blocked.append(_blocked(node, Refusal("onnx_ig has no derivative for it", _remedy(node))))
+            blocked.append(_blocked(node, _without_rule(node)))
             continue
         given = [sums.get(v) if v in active else None for v in node.outputs]
         if all(g is None for g in given) and not blocked:
@@ -185,10 +186,20 @@ def _blocked(node: ir.Node, refusal: Refusal) -> BlockedNode:
     )
 
 
-def _remedy(node: ir.Node) -> str:
+def _without_rule(node: ir.Node) -> Refusal:
+    """Why there is no rule: a fused node says itself why it could not be written out."""
+    if REASON in node.meta:
+        return Refusal(*node.meta[REASON])
+    choose = "choose values behind it (wrt=/inputs=) or an output before it (of=/output=)."
     if node.domain in ("", "ai.onnx"):
-        return "Attribute a value behind it (wrt=/inputs=) or an output before it (of=/output=)."
-    return (
-        "Export the model without runtime-specific fusions (ONNX Runtime: save at optimisation level BASIC or lower), "
-        "or choose values behind or before it."
+        return Refusal("onnx_ig has no derivative for it", choose.capitalize())
+    if node.domain.startswith(("com.microsoft", "com.ms.")):
+        return Refusal(
+            "onnx_ig has no derivative for it",
+            "Export the model without fusion for one runtime (ONNX Runtime: save at optimisation level BASIC), or "
+            + choose,
+        )
+    return Refusal(
+        f"it is an operator of the domain {node.domain!r}, which onnx_ig does not know",
+        "Give it to the exporter as a model-local function of standard operators, or " + choose,
     )

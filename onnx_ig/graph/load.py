@@ -11,6 +11,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from onnx_ig.errors import ModelError
+from onnx_ig.graph.maps import NOTES, without_maps
 
 if TYPE_CHECKING:
     import onnx_graphsurgeon
@@ -57,8 +58,10 @@ def _from_file(path: Path) -> ir.Model:
 def _from_proto(proto: onnx.ModelProto, origin: str, base_dir: Path | None = None) -> ir.Model:
     if not proto.HasField("graph") or not (proto.graph.node or proto.graph.output):
         raise ModelError(f"{origin} is not an ONNX model: it holds no graph")
+    proto, notes = without_maps(proto, origin)
     try:
         model = ir.from_proto(proto)
+        model.graph.meta[NOTES] = notes
         if base_dir is not None:
             for graph in model.graphs():
                 ir.external_data.set_base_dir(graph, base_dir)

@@ -184,6 +184,7 @@ def _copy(node: ir.Node, values: Mapping[ir.Value, ir.Value], op: Emitter) -> ir
         num_outputs=len(node.outputs),
         name=op.names.numbered(node.name or f"ig_{node.op_type}"),
     )
+    copy.meta.update(node.meta)
     copy.meta[ORIGIN] = node.meta.get(ORIGIN, node.name)
     for original, output in zip(node.outputs, copy.outputs, strict=True):
         _describe(output, original, op)

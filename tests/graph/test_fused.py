@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_ig.graph.fused import FUSED, REASON
+from onnx_ig.graph.fused import REASON
 from onnx_ig.graph.load import load
 from onnx_ig.graph.prepare import prepare
 from tests.graph.compare import assert_same, node_model, run
@@ -279,7 +279,3 @@ def test_inside_a_body() -> None:
     model.graph.input[1].type.tensor_type.shape.ClearField("dim")
     prepared = assert_same(model, {"x": x(2, 3), "c": np.array(True)})
     assert {n.domain for g in prepared.graphs() for n in g} == {""}
-
-
-def test_every_expansion_is_of_a_known_domain() -> None:
-    assert {domain for domain, _ in FUSED} <= {"", "com.microsoft", "com.ms.internal.nhwc", "ai.onnx.ml"}

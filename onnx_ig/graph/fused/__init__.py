@@ -12,7 +12,17 @@ from collections.abc import Callable, Iterator
 
 import onnx_ir as ir
 
-from onnx_ig.graph.fused import activations, attention, group_query, normalization, products, rotary
+from onnx_ig.graph.fused import (
+    activations,
+    attention,
+    group_query,
+    linear,
+    normalization,
+    products,
+    refused,
+    rotary,
+    vectors,
+)
 from onnx_ig.graph.fused.table import FUSED, REASON, Fused, Unexpanded
 from onnx_ig.graph.names import Names
 from onnx_ig.graph.subgraphs import captured_values
@@ -25,10 +35,13 @@ __all__ = [
     "activations",
     "attention",
     "group_query",
+    "linear",
     "normalization",
     "products",
+    "refused",
     "rotary",
     "unfuse",
+    "vectors",
 ]
 
 

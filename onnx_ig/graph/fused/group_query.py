@@ -63,11 +63,7 @@ def group_query_attention(f: Fused) -> None:
     if count != shared:
         k, v = _repeated(f, k, count // shared), _repeated(f, v, count // shared)
     weights = _weights(f, q, k, places)
-    y = merged(f, op.MatMul(weights, v))
-    if any(f.used(i) for i in (1, 2)):
-        f.stand_in(y)
-    else:
-        f.replace(y)
+    f.stand_in(merged(f, op.MatMul(weights, v)))
 
 
 def _projected(f: Fused, count: int, shared: int) -> tuple[ir.Value, ir.Value, ir.Value]:

@@ -126,13 +126,16 @@ class Fused(Old):
             old.replace_all_uses_with(new, replace_graph_outputs=True)
         self.op.graph.remove(self.node, safe=True)
 
-    def stand_in(self, value: ir.Value) -> None:
-        """Let `value` stand for the first output; the node stays for its others."""
-        first = self.node.outputs[0]
-        name, first.name = first.name, self.op.names.fresh(f"{first.name}_fused")
-        value.name, value.type, value.shape = name, value.type or first.type, first.shape
-        first.replace_all_uses_with(value, replace_graph_outputs=True)
+    def stand_in(self, value: ir.Value, index: int = 0) -> None:
+        """Let `value` stand for one output; the node stays where something takes its others."""
+        if not any(self.used(i) for i in range(len(self.node.outputs)) if i != index):
+            self.replace(*(value if i == index else None for i in range(len(self.node.outputs))))
+            return
+        own = self.node.outputs[index]
+        name, own.name = own.name, self.op.names.fresh(f"{own.name}_fused")
+        value.name, value.type, value.shape = name, value.type or own.type, own.shape
+        own.replace_all_uses_with(value, replace_graph_outputs=True)
         self.node.meta[REASON] = (
-            "only its first output can be differentiated",
-            "Choose values that do not need its cache.",
+            "only its main output can be differentiated",
+            "Choose values that do not need others.",
         )

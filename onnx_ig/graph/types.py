@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import onnx
@@ -28,13 +28,14 @@ def infer(model: ir.Model) -> None:
 
     Never fails: where inference does, values stay without types or shapes. Value names must be unique in the model.
     """
-    declared = {v: (v.type, v.shape) for graph in model.graphs() for node in graph for v in node.outputs}
+    graphs = list(model.graphs())
+    declared = {v: (v.type, v.shape) for graph in graphs for node in graph for v in node.outputs}
     filled: dict[ir.Value, Known] = {}
     for _ in range(_ROUNDS):
         for value in declared:
             value.type, value.shape = filled.get(value, (None, None))
-        _run(model)
-        found = fill(model, {v: known for v, known in declared.items() if v not in filled})
+        _run(model, graphs)
+        found = fill(graphs, model.opset_imports, {v: known for v, known in declared.items() if v not in filled})
         if not found:
             break
         filled.update(found)
@@ -46,9 +47,9 @@ def infer(model: ir.Model) -> None:
             value.shape = _merged(value.shape, shape)
 
 
-def _run(model: ir.Model) -> None:
+def _run(model: ir.Model, graphs: Sequence[ir.Graph]) -> None:
     """One pass of onnx's inference; fills what is missing and changes nothing else."""
-    with _weights_as_inputs(model):
+    with _weights_as_inputs(model.graph, graphs):
         proto = ir.to_proto(model)
         _spell_out_constants(model.graph, proto.graph)
     proto.ir_version = max(proto.ir_version, 10)
@@ -58,7 +59,7 @@ def _run(model: ir.Model) -> None:
         _log.info("shape inference failed: %s", error)
         return
     found = {info.name: info for graph in _graphs(inferred.graph) for info in (*graph.value_info, *graph.output)}
-    for graph in model.graphs():
+    for graph in graphs:
         for value in (*graph.inputs, *(v for node in graph for v in node.outputs)):
             info = found.get(value.name or "")
             if info is not None and (value.type is None or value.shape is None):
@@ -86,10 +87,10 @@ def _spell_out_constants(graph: ir.Graph, proto: onnx.GraphProto) -> None:
 
 
 @contextmanager
-def _weights_as_inputs(model: ir.Model) -> Iterator[None]:
+def _weights_as_inputs(main: ir.Graph, graphs: Sequence[ir.Graph]) -> Iterator[None]:
     """Large initializers of all graphs are inputs of the main graph for a while; inner graphs see them there too."""
-    inputs = len(model.graph.inputs)
-    initializers = [(graph, dict(graph.initializers)) for graph in model.graphs()]
+    inputs = len(main.inputs)
+    initializers = [(graph, dict(graph.initializers)) for graph in graphs]
     try:
         for graph, values in initializers:
             for name, value in values.items():
@@ -100,21 +101,24 @@ def _weights_as_inputs(model: ir.Model) -> Iterator[None]:
                 value.shape = ir.Shape(tensor.shape.numpy())
                 del graph.initializers[name]
                 if not value.is_graph_input():
-                    model.graph.inputs.append(value)
+                    main.inputs.append(value)
         yield
     finally:
-        while len(model.graph.inputs) > inputs:
-            model.graph.inputs.pop()
+        while len(main.inputs) > inputs:
+            main.inputs.pop()
         for graph, values in initializers:
             graph.initializers.clear()
             graph.initializers.update(values)
 
 
-def _merged(inferred: ir.Shape | None, declared: ir.Shape) -> ir.Shape:
+def _merged(inferred: ir.Shape | None, declared: ir.Shape) -> ir.Shape | None:
     """Names of dimensions that inference left open, as the file declares them for a graph output.
 
-    Numbers are not taken over: files declare a batch of 1, or the sides of one picture, for outputs that follow the input.
+    Numbers are not taken over: files declare a batch of 1, or the sides of one picture, for outputs that follow the input;
+    nor is a scalar, which is what is left of a batch of 1 after Squeeze.
     """
+    if inferred is None and not len(declared):
+        return None
     if inferred is not None and len(inferred) != len(declared):
         return inferred
     known = list(inferred) if inferred is not None else [ir.SymbolicDim(None)] * len(declared)

@@ -35,15 +35,16 @@ def target_nodes(
     `target`: "predicted" (arg max over all non-batch axes), an index, a tuple of indices, or an int64 value
     [N, rank-1]. `picked` is read by an operator that fails where the index is out of range, so that a wrong index never
     explains nothing in silence.
-    Raises OptionError where an index does not fit the output's known axes, or the output's rank is not known.
+    Raises OptionError where an index does not fit the output's known axes.
     """
-    if y.shape is None:
-        raise OptionError(
-            f"the rank of the output {y.name!r} is not known, so no entry of it can be chosen in the graph"
-        )
     shape = op.Shape(y)
-    rank = len(y.shape) - batched
-    sizes = [op.Slice(shape, [i], [i + 1]) for i in range(batched, len(y.shape))]
+    rank = 1  # of the axes that an index goes into; an output of unknown rank counts as one axis
+    sizes: list[ir.Value] = []
+    if y.shape is not None:
+        rank = len(y.shape) - batched
+        sizes = [op.Slice(shape, [i], [i + 1]) for i in range(batched, len(y.shape))]
+    elif batched:
+        raise OptionError(f"the rank of the output {y.name!r} is not known, so no entry of it can be chosen in the graph")
     strides = _strides(op, sizes)
     lead = op.Slice(shape, [0], [1]) if batched else np.ones(1, np.int64)
     flat = op.Reshape(y, op.Concat(lead, [-1], axis=0))

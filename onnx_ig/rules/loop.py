@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_ig.rules.bodies import (
     closed,
     copied,
+    described,
     emit,
     initial_cotangent,
     live_states,
@@ -19,6 +20,7 @@ from onnx_ig.rules.bodies import (
     stacked_over_iterations,
 )
 from onnx_ig.rules.context import Context
+from onnx_ig.rules.loop_reads import put_back, row_reads
 from onnx_ig.rules.registry import gradient
 
 
@@ -74,27 +76,39 @@ def loop(c: Context, *cotangents: ir.Value | None) -> list[ir.Value | None]:
     values = {parts.body.inputs[0]: back, parts.body.inputs[1]: inner.op.constant(np.asarray(True))}
     values |= {s: _pick(inner, stack, back, s) for s, stack in zip(parts.states, memory, strict=True)}
     nodes, values = copied(inner, parts.body, values)
+    reads = row_reads(parts.body, set(outer), active)
+    rows = [values[r.row] for r in reads]
+    nodes = [n for n in nodes if n.outputs[0] not in rows]
     carried = [new_input(inner, parts.states[k]) for k in live]
     of, gs = [parts.nexts[k] for k in live], list(carried)
     for element, g in zip(parts.elements, cotangents[count:], strict=True):
         if g is not None and element in active:
             of.append(element)
             gs.append(_pick(inner, g, back, element))
-    found = inner.differentiate(
-        nodes, [values.get(v, v) for v in of], gs, [*(values[parts.states[k]] for k in live), *outer]
-    )
-    summed = {v: g for v, g in zip(outer, found[len(live) :], strict=True) if g is not None}
+    wrt = [*(values[parts.states[k]] for k in live), *outer, *rows]
+    found = inner.differentiate(nodes, [values.get(v, v) for v in of], gs, wrt)
+    summed = {v: g for v, g in zip(outer, found[len(live) :], strict=False) if g is not None}
+    given = [(r, g) for r, g in zip(reads, found[len(found) - len(reads) :], strict=True) if g is not None]
     outputs = [inner.op.Identity(going)]
     outputs += [inner.zeros_like(g) if new is None else new for g, new in zip(carried, found, strict=False)]
     outputs += [inner.add(new_input(inner, v), g) for v, g in summed.items()]
+    for read, g in given:
+        outputs += [g, values.get(read.index, read.index)]
     graph = closed(inner, outputs)
 
     trips = _stacks(c, parts, memory)
     ir.convenience.replace_all_uses_with(last, c.op.Sub(trips, 1))
     start = [initial_cotangent(c, k, parts.initial[k], cotangents[k]) for k in live] + [c.zeros_like(v) for v in summed]
-    results = emit(c, "Loop", [trips, None, *start], [*(parts.initial[k] for k in live), *summed], body=graph)
+    likes = [*(parts.initial[k] for k in live), *summed]
+    for read, _ in given:
+        likes += [described(v, None if v.shape is None else [None, *v.shape]) for v in (read.row, read.index)]
+    results = emit(c, "Loop", [trips, None, *start], likes, body=graph)
     by_state = dict(zip(live, results, strict=False))
-    by_value = dict(zip(summed, results[len(live) :], strict=True))
+    by_value = dict(zip(summed, results[len(live) :], strict=False))
+    for (read, _), rows_read, places in zip(given, results[len(start) :: 2], results[len(start) + 1 :: 2], strict=True):
+        g = put_back(c, read, rows_read, places)
+        if g is not None:
+            by_value[read.value] = c.add(by_value[read.value], g) if read.value in by_value else g
     return [None, None, *(by_state.get(k) for k in range(count)), *(by_value.get(v) for v in c.captured)]
 
 

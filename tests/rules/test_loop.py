@@ -216,3 +216,44 @@ def test_a_stored_weight_that_only_the_body_reads() -> None:
     x, w = np.array([0.3, -1.2]), np.array([0.5, -0.7])
     found = gradients_of(model, {"x": x, "n": np.asarray(1)}, "y", ["w"], np.ones(2))
     np.testing.assert_allclose(found["w"], x * (1 - np.tanh(x * w) ** 2))
+
+
+ROWS = """
+g (T[S,N,3] x, T[N,3] s0) => (T[N,3] y)
+{
+  axes = Constant<value = int64[1] {0}>()
+  n = Shape<start = START, end = END>(x)
+  trips = Squeeze(n, axes)
+  y = Loop (trips, , s0) <body = b (int64 i, bool c, T[N,3] s) => (bool c2, T[N,3] s2) {
+    c2 = Identity(c)
+    one = Constant<value = int64 {1}>()
+    last = Sub(trips, one)
+    mirrored = Sub(last, i)
+    row = Gather<axis = AXIS>(x, i)
+    again = Gather<axis = AXIS>(x, mirrored)
+    both = Mul(row, again)
+    sum = Add(s, both)
+    s2 = Tanh(sum)
+  }>
+}
+"""
+
+
+@pytest.mark.parametrize("axis", [0, 1, -2])
+@pytest.mark.parametrize("trips", [0, 1, 4])
+def test_rows_of_an_outer_value_read_by_iteration(axis: int, trips: int) -> None:
+    at = axis % 3
+    text = ROWS.replace("AXIS", str(axis)).replace("START", str(at)).replace("END", str(at + 1))
+    shape = [2, 3]
+    shape.insert(at, trips)
+    check_text(text, {"x": rng.standard_normal(shape), "s0": rng.standard_normal((2, 3))})
+
+
+def test_rows_are_put_back_behind_the_loop() -> None:
+    text = ROWS.replace("AXIS", "0").replace("START", "0").replace("END", "1")
+    augmented = onnx_ig.add_gradients(parse(text), of="y", wrt="x")
+    backward = [n for n in augmented.graph.node if n.op_type == "Loop"][-1]
+    scattered = {"ScatterND", "ScatterElements"}
+    body = next(a.g for a in backward.attribute if a.name == "body")
+    assert not scattered & {n.op_type for n in body.node}
+    assert scattered & {n.op_type for n in augmented.graph.node}

@@ -20,7 +20,7 @@ from onnx_ig.graph.sizes import Numbers, Symbols
 __all__ = ["settle_constants"]
 
 _log = logging.getLogger(__name__)
-_SMALL = 1 << 14  # elements that a constant may have to be computed here
+_SMALL = 1 << 11  # elements that a constant may have to be computed here: shapes, pads, masks of small windows
 _COMPUTED = frozenset(
     {
         "Abs", "Add", "And", "Cast", "Ceil", "Clip", "Concat", "ConstantOfShape", "CumSum", "Div", "Equal", "Exp",

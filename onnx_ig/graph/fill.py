@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import onnx
 import onnx_ir as ir
@@ -21,19 +21,21 @@ _MODERN = 18  # sizes are followed through the forms that operators have since
 _INFERRED = frozenset({"", "ai.onnx.ml"})
 
 
-def fill(model: ir.Model, declared: Mapping[ir.Value, Known]) -> dict[ir.Value, Known]:
+def fill(
+    graphs: Iterable[ir.Graph], imports: Mapping[str, int], declared: Mapping[ir.Value, Known]
+) -> dict[ir.Value, Known]:
     """Types and shapes that inference left out, in graph order; what follows from them by inference is not repeated.
 
     `declared` is what the file says of the values that may be filled: the word for operators that nobody here knows.
     """
     found: dict[ir.Value, Known] = {}
-    symbols = Symbols() if model.opset_imports.get("", 0) >= _MODERN else None
-    for graph in model.graphs():
+    symbols = Symbols() if imports.get("", 0) >= _MODERN else None
+    for graph in graphs:
         for node in graph:
             if symbols is not None:
                 symbols.follow(node)
             if node.domain in _INFERRED and any(v.type is None and v.name for v in node.outputs):
-                _go_on(node, model.opset_imports)
+                _go_on(node, imports)
             known = _beyond_inference(node, declared, symbols)
             for value, (value_type, shape) in zip(node.outputs, known or (), strict=False):
                 if value.name and value in declared and _adds(value, value_type, shape):

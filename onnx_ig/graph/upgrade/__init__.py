@@ -90,7 +90,10 @@ def upgrade(model: ir.Model) -> None:
         pending = {node for node in nodes if _adapters(node, step, target)}
         if pending and len(versions) == 1:
             infer(model)
-        _bring(model, pending, step, target)
+        if pending:
+            _bring(model, pending, step, target)
+        for node in nodes:
+            node.version = max(node.version or 0, step)
         versions = {max(version, step) for version in versions}
         model.opset_imports[""] = max(step, *versions)
     for node in _nodes(model):
@@ -118,8 +121,6 @@ def _bring(model: ir.Model, pending: set[ir.Node], step: int, target: int) -> No
             for function in _adapters(node, step, target) if node in pending else ():
                 if node.graph is graph:
                     function(Old(node, op))
-            if node.version is not None:
-                node.version = max(node.version, step)
 
 
 def _nodes(model: ir.Model) -> list[ir.Node]:

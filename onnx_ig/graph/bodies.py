@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ig.graph.emit import is_float
 from onnx_ig.graph.names import Names
 
-__all__ = ["declare_bodies", "own_constants"]
+__all__ = ["common_shape", "declare_bodies", "final_values", "own_constants"]
 
 _SMALL_BYTES = 1024
 _SIZED_BY_FLOATS = frozenset({"Range", "Resize", "Upsample"})
@@ -35,6 +35,26 @@ def declare_bodies(model: ir.Model) -> bool:
                     value.shape = shape if value.shape is None else value.shape
                     changed = True
     return changed
+
+
+def final_values(loop: ir.Node) -> list[Known]:
+    """Types and shapes of a Loop's outputs that follow from its carried values; nothing of its scan outputs.
+
+    After no iteration a final value is the initial one, else what the body hands on: what holds for both is known.
+    """
+    body = loop.attributes["body"].as_graph()
+    found: list[Known] = [(None, None)] * len(loop.outputs)
+    for index, (initial, following) in enumerate(zip(loop.inputs[2:], body.outputs[1:], strict=False)):
+        if initial is not None:
+            found[index] = (following.type or initial.type, common_shape(initial.shape, following.shape))
+    return found
+
+
+def common_shape(a: ir.Shape | None, b: ir.Shape | None) -> ir.Shape | None:
+    """What holds for both: dimensions that are the same number or the same symbol."""
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return ir.Shape([m if m == n and getattr(m, "value", m) is not None else None for m, n in zip(a, b, strict=True)])
 
 
 def own_constants(model: ir.Model) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import onnx
 import onnx_ir as ir
 
+from onnx_ig.graph.bodies import final_values
 from onnx_ig.graph.contrib import runtime_outputs
 from onnx_ig.graph.sizes import Size, Symbols
 
@@ -58,6 +59,8 @@ def _beyond_inference(node: ir.Node, declared: Mapping[ir.Value, Known], symbols
         return known
     if node.domain not in _INFERRED:
         return [declared.get(v, (None, None)) for v in node.outputs]
+    if node.domain == "" and node.op_type == "Loop":
+        return final_values(node)
     output = node.outputs[0]
     if node.domain != "" or (output.shape is not None and not any(_open(d) for d in output.shape)):
         return None

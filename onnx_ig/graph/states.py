@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import onnx_ir as ir
-from onnx_ir.passes.common import ShapeInferencePass
 
-from onnx_ig.graph.subgraphs import subgraphs
+from onnx_ig.graph.bodies import common_shape
+from onnx_ig.graph.types import infer
 
 __all__ = ["CHANGES", "declare_states"]
 
@@ -27,7 +27,6 @@ class _State:
     initial: ir.Value
     carried: ir.Value
     following: ir.Value
-    final: ir.Value
     declared: ir.Shape | None  # what the file says of the carried value
 
     def settle(self) -> bool:
@@ -38,16 +37,14 @@ class _State:
         before, after = self.initial.shape, self.following.shape
         if before is not None and after is not None and _differ(before, after):
             self.carried.meta.setdefault(CHANGES, (str(before), str(after)))
-        shape = _filled(_common(before, after), self.declared, (before, after))
+        shape = _filled(common_shape(before, after), self.declared, (before, after))
         changed = self.carried.shape != shape
         self.carried.shape = shape
-        if not self.final.is_graph_output():
-            self.final.shape = _common(before, after)
         return changed
 
 
 def declare_states(model: ir.Model) -> None:
-    """Give every carried value of every Loop, and its final value, the shape that all iterations keep, in place.
+    """Give every carried value of every Loop the shape that all iterations keep, in place; inference goes on from it.
 
     What the file declares fills what this leaves open. A value that changes shape keeps the dimensions that do not
     change, and is marked (`CHANGES`) where that shows. Runs shape inference until nothing changes.
@@ -58,15 +55,13 @@ def declare_states(model: ir.Model) -> None:
     for state in states:
         state.carried.shape = _filled(state.initial.shape, state.declared, (state.initial.shape,))
     for _ in range(_ROUNDS):
-        _infer_bodies(model, states)
+        infer(model)
         changed = [s.settle() for s in states]
         if not any(changed):
             return
     for state in states:
         state.carried.shape = None
-        if not state.final.is_graph_output():
-            state.final.shape = None
-    _infer_bodies(model, states)
+    infer(model)
 
 
 def _states(graph: ir.Graph) -> Iterator[_State]:
@@ -74,26 +69,9 @@ def _states(graph: ir.Graph) -> Iterator[_State]:
         if node.op_type != "Loop" or node.domain not in ("", "ai.onnx"):
             continue
         body = node.attributes["body"].as_graph()
-        carried = body.inputs[2:]
-        for parts in zip(node.inputs[2:], carried, body.outputs[1:], node.outputs, strict=False):
-            initial, inside = parts[0], parts[1]
-            if initial is not None and isinstance(inside.type, ir.TensorType):
-                yield _State(initial, *parts[1:], inside.shape)
-
-
-def _infer_bodies(model: ir.Model, states: list[_State]) -> None:
-    """Infer again what may rest on a shape of a carried value that did not hold."""
-    for node in model.graph.all_nodes():
-        if node.op_type == "Loop":
-            for graph in subgraphs(node):
-                for child in graph.all_nodes():
-                    for value in child.outputs:
-                        if not value.is_graph_output():
-                            value.shape = None
-    for state in states:
-        if state.following.producer() is not None:  # and not an input of the body, handed on as it is
-            state.following.shape = None
-    ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
+        for initial, carried, following in zip(node.inputs[2:], body.inputs[2:], body.outputs[1:], strict=False):
+            if initial is not None and isinstance(carried.type, ir.TensorType):
+                yield _State(initial, carried, following, carried.shape)
 
 
 def _differ(a: ir.Shape, b: ir.Shape) -> bool:
@@ -101,13 +79,6 @@ def _differ(a: ir.Shape, b: ir.Shape) -> bool:
     if len(a) != len(b):
         return True
     return any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(a, b, strict=True))
-
-
-def _common(a: ir.Shape | None, b: ir.Shape | None) -> ir.Shape | None:
-    """What holds for both: dimensions that are the same number or the same symbol."""
-    if a is None or b is None or len(a) != len(b):
-        return None
-    return ir.Shape([m if m == n and getattr(m, "value", m) is not None else None for m, n in zip(a, b, strict=True)])
 
 
 def _filled(shape: ir.Shape | None, declared: ir.Shape | None, known: tuple[ir.Shape | None, ...]) -> ir.Shape | None:

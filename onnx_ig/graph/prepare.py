@@ -17,6 +17,7 @@ from onnx_ir.passes.common import (
 
 from onnx_ig.errors import ModelError
 from onnx_ig.graph.bodies import declare_bodies, own_constants
+from onnx_ig.graph.branches import settle_branches
 from onnx_ig.graph.constants import settle_constants
 from onnx_ig.graph.expand import expand
 from onnx_ig.graph.fused import unfuse
@@ -47,7 +48,7 @@ def prepare(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> 
     lift_weights(model)
     model.ir_version = max(model.ir_version or 10, 10)
     infer(model)
-    if settle_constants(model):
+    while settle_constants(model) | settle_branches(model):
         infer(model)
     while declare_bodies(model) or unfuse(model, keep) or (keep is not None and expand(model, keep)):
         _flatten(model)

@@ -6,6 +6,7 @@ Names are imported when first used, so that a serving image with onnxruntime and
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.metadata.version("onnx_ig")
     if name == "runtime":
         return importlib.import_module("onnx_ig.runtime")
     if name in _MODULES:

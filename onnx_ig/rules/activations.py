@@ -7,6 +7,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
+from onnx_ig.rules.blocked import open_gate
 from onnx_ig.rules.context import Context
 from onnx_ig.rules.gates import gate
 from onnx_ig.rules.registry import gradient
@@ -17,7 +18,8 @@ Values = tuple[ir.Value | None, ...]
 @gradient("Relu")
 def relu(c: Context, gy: ir.Value) -> Values:
     """gx = gy where y > 0, else 0: read from the output, so that Conv and Relu still fuse. Source: ONNX Relu-14."""
-    return (gate(c, gy, c.op.Greater(c.output, 0.0)),)
+    blocked = open_gate(c)
+    return (gate(c, gy, c.op.Greater(c.output, 0.0)) if blocked is None else c.op.Mul(gy, blocked),)
 
 
 @gradient("LeakyRelu")

@@ -16,7 +16,8 @@ class Lowering:
     """Forms by family; the alternatives are named where the rule is.
 
     `conv_stride1`  "flipped" Conv with flipped, transposed weights, or "transpose" ConvTranspose.
-    `relu_gate`     "mul" (gradient times the cast mask) or "where" (keeps an upstream inf or NaN behind a closed gate out).
+    `relu_gate`     "mul" (gradient times the cast mask), "where" (keeps an upstream inf or NaN behind a closed gate out) or
+                    "blocked" (as "mul", with masks behind convolutions in the layout of ONNX Runtime's CPU kernels).
     `max_pool`      "indices" (MaxPool's second output and ScatterElements) or "windows" (scatter-free).
     `layer_norm`    "statistics" (the forward's mean and inverse deviation, as further outputs) or "recompute".
     `gather`        "scatter" (ScatterND that adds) or "one_hot" (a product with a 0/1 matrix): TensorRT's parser reads
@@ -34,7 +35,7 @@ _GENERIC = Lowering()
 
 LOWERINGS: dict[str, Lowering] = {
     "generic": _GENERIC,
-    "cpu": _GENERIC,
+    "cpu": replace(_GENERIC, relu_gate="blocked"),
     "cuda": _GENERIC,
     "tensorrt": replace(_GENERIC, max_pool="windows", layer_norm="recompute", gather="one_hot"),
     "openvino": replace(_GENERIC, layer_norm="recompute"),

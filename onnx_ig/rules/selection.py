@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_ig.rules.blocked import open_gate
 from onnx_ig.rules.context import Context
 from onnx_ig.rules.gates import gate
 from onnx_ig.rules.registry import gradient
@@ -55,6 +56,9 @@ def clip(c: Context, gy: ir.Value) -> Values:
     read from the output, which the runtime keeps when it fuses Conv and Clip. Where min >= max everything is max.
     """
     y, low, high = c.output, c.input(1), c.input(2)
+    blocked = _blocked(c, low, high)
+    if blocked is not None:
+        return (c.op.Mul(gy, blocked), *(None,) * (len(c.inputs) - 1))
     above = None if low is None else c.op.Greater(y, low)
     below = None if high is None else c.op.Less(y, high)
     inside = above or below if above is None or below is None else c.op.And(above, below)
@@ -66,3 +70,11 @@ def clip(c: Context, gy: ir.Value) -> Values:
     if high is not None and c.wants(2):
         ghigh = gate(c, gy, c.op.GreaterOrEqual(y, high))
     return (gx, glow, ghigh)[: len(c.inputs)]
+
+
+def _blocked(c: Context, low: ir.Value | None, high: ir.Value | None) -> ir.Value | None:
+    """The gate of a clip between 0 and a positive constant (ReLU6) in the blocked form; None where that does not apply."""
+    bottom, top = c.constant(low), c.constant(high)
+    if bottom is None or top is None or float(bottom) != 0 or not float(top) > 0 or c.wants(1) or c.wants(2):
+        return None
+    return open_gate(c, float(top))

@@ -32,8 +32,8 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
     size = weight_bytes(model)
     if size > PROTO_LIMIT:
         raise ModelError(
-            f"the weights are {size / 1e9:.1f} GB and one ONNX message holds 2 GB; give save_as=PATH to write the model "
-            "with its weights in a file beside it"
+            f"the weights are {size / 1e9:.1f} GB and one ONNX message holds 2 GB; "
+            "give save_as=PATH to write the model with its weights in a file beside it"
         )
     kept = _load_external(model)
     try:
@@ -57,23 +57,63 @@ def _load_external(model: ir.Model) -> list[tuple[ir.Value, ir.TensorProtocol]]:
 def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
     """Write `model` to `path`; weights above 2 GB, or external ones already, go to `<name>.data` beside it.
 
-    The file appears whole or not at all: it is written under another name in the same folder and moved.
+    The files appear whole or not at all: they are written in a scratch folder beside and moved, and where a move fails
+    what was there before is put back. The model in memory is not changed, and may be read from the very files that are
+    replaced.
     Raises ModelError where the folder does not exist or cannot be written.
     """
     path = Path(path)
     if not path.parent.is_dir():
         raise ModelError(f"{path} cannot be written: there is no folder {path.parent}")
+    if path.is_dir():
+        raise ModelError(f"{path} cannot be written: it is a folder")
     external = weight_bytes(model) > PROTO_LIMIT or _has_external(model)
+    data = f"{path.name}.data"
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as scratch:
-            written = Path(scratch) / path.name
-            data = f"{path.name}.data"
-            ir.save(model, written, external_data=data if external else None)
-            if external and (Path(scratch) / data).exists():
-                os.replace(Path(scratch) / data, path.parent / data)
-            os.replace(written, path)
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+            scratch = Path(folder)
+            if external:
+                _keep_mapped(model)
+                ir.save(model, scratch / path.name, external_data=data)
+            else:
+                ir.save(model, scratch / path.name)
+            names = [name for name in (data, path.name) if (scratch / name).exists()]
+            _move(scratch, path.parent, names)
     except OSError as error:
         raise ModelError(f"{path} cannot be written: {error}") from error
+
+
+def _keep_mapped(model: ir.Model) -> None:
+    """Map external weights into memory now: their file may be the one about to be replaced."""
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            if isinstance(value.const_value, ir.ExternalTensor):
+                value.const_value.numpy()
+
+
+def _move(scratch: Path, folder: Path, names: list[str]) -> None:
+    """Move files from `scratch` over those of `folder`; all of them or, where one fails, none."""
+    replaced: list[str] = []
+    try:
+        for name in names:
+            if (folder / name).exists():
+                _set_aside(folder / name, scratch / f"{name}.before")
+            replaced.append(name)
+            os.replace(scratch / name, folder / name)
+    except OSError:
+        for name in replaced:
+            (folder / name).unlink(missing_ok=True)
+            if (scratch / f"{name}.before").exists():
+                os.replace(scratch / f"{name}.before", folder / name)
+        raise
+
+
+def _set_aside(file: Path, aside: Path) -> None:
+    """A second name for the file, so that it is never missing; its only one where the file system has no links."""
+    try:
+        os.link(file, aside)
+    except OSError:
+        os.replace(file, aside)
 
 
 def _has_external(model: ir.Model) -> bool:

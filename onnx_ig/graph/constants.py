@@ -82,6 +82,9 @@ def _known(node: ir.Node, followed: Sequence[Numbers] | None) -> list[ir.TensorP
 
 
 def _values(node: ir.Node, opset: int) -> list[ir.TensorProtocol]:
+    if node.op_type == "Constant":  # an output of the graph, which could not become an initializer
+        tensor = ir.convenience.get_const_tensor(node.outputs[0])
+        return [] if tensor is None else [tensor]
     if node.op_type not in _COMPUTED:
         return []
     operands = [v for v in node.inputs if v is not None]

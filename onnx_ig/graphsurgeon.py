@@ -21,7 +21,7 @@ from onnx_ig.gradients import add_gradients
 __all__ = ["gradients"]
 
 
-@gs.Graph.register()
+@gs.Graph.register()  # type: ignore[untyped-decorator]
 def gradients(
     self: gs.Graph, of: Any = None, wrt: Any = None, rules: str = "gradient", runtime: str = "generic"
 ) -> list[gs.Variable]:

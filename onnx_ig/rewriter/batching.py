@@ -18,9 +18,9 @@ class Batching:
     """How a model takes samples.
 
     `axes` batch axis of every graph input, None: the same for all samples (or no batch at all). `values` that of graph
-    outputs and of the values that move. `mode`: "free" (any number of rows), "rows" (exactly `rows` a run, which do not influence each other) or
-    "single" (no batch axis: the feeds are one sample). `reason` says why not "free". `candidate`: not proven; a probe may
-    show that rows are independent.
+    outputs and of the values that move. `mode`: "free" (any number of rows), "rows" (exactly `rows` a run, which do not
+    influence each other) or "single" (no batch axis: the feeds are one sample). `reason` says why not "free".
+    `candidate`: not proven; a probe may show that rows are independent.
     """
 
     axes: Mapping[str, int | None]
@@ -87,7 +87,9 @@ def _candidates(values: Sequence[ir.Value], given: Mapping[str, int | None]) -> 
     symbols = {v.shape[0].value for v in open_first} - {None}  # type: ignore[index, union-attr]
     axes: dict[str, int | None] = {}
     for value in values:
-        places = [i for i, d in enumerate(value.shape or ()) if not isinstance(d, int) and (i == 0 or d.value in symbols)]
+        places = [
+            i for i, d in enumerate(value.shape or ()) if not isinstance(d, int) and (i == 0 or d.value in symbols)
+        ]
         name = value.name or ""
         axes[name] = given[name] if name in given else places[0] if places else None
     return axes

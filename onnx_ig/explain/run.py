@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from onnx_ig.errors import MissingDependencyError
 from onnx_ig.explain.models import Models
 from onnx_ig.graph.sources import Source
 from onnx_ig.rewriter.batching import Batching
 from onnx_ig.runtime.session import Array
-from onnx_ig.runtime.steps import Chunking
+from onnx_ig.runtime.sizing import Split
 from onnx_ig.runtime.targets import Target, scores_of
 
 __all__ = ["Answer", "Job", "attribute_target"]
@@ -30,15 +29,14 @@ class Job:
     n: int
     alphas: Array
     weights: Array
-    forward: Chunking
+    split: Split
     held: dict[str, Array]
     gradients: bool
-    chunk: Chunking = Chunking(1, 1)
     starts: list[dict[str, Array | None]] = field(default_factory=list)
     path: dict[str, tuple[Array, Array]] = field(default_factory=dict)
     cotangent: Array | None = None
-    report: Callable[[int], None] | None = None
-    close: Callable[[], None] = lambda: None
+    report: Callable[[int], object] | None = None
+    close: Callable[[], object] = lambda: None
 
     def follow(self, progress: Callable[[int, int], None] | bool | None, targets: int) -> None:
         """Set up the progress report: rows done of all rows."""
@@ -46,10 +44,8 @@ class Job:
         if progress is None or progress is False:
             return
         if progress is True:
-            try:
-                from tqdm import tqdm
-            except ImportError as error:
-                raise MissingDependencyError("progress=True needs tqdm: pip install tqdm") from error
+            from tqdm import tqdm
+
             bar = tqdm(total=total, unit="row", leave=False)
             self.report, self.close = bar.update, bar.close
             return
@@ -94,7 +90,7 @@ def attribute_target(models: Models, batching: Batching, job: Job, target: Targe
             dtype = job.feeds[name].dtype if name in job.feeds else points.dtype
             feeds[f"ig:points:{name}"] = points.astype(dtype)
             feeds[f"ig:increments:{name}"] = moves.astype(np.float64 if dtype == np.float64 else np.float32)
-        given = models.steps(plan).run(feeds, job.tiled(job.alphas), job.tiled(job.weights), job.chunk, job.report)
+        given = models.steps(plan).run(feeds, job.tiled(job.alphas), job.tiled(job.weights), job.split, job.report)
         for moved in plan.moved:
             share = given[f"ig:attribution:{moved.value}"]
             totals[moved.value] = totals[moved.value].astype(np.float64) + share if moved.value in totals else share
@@ -131,10 +127,9 @@ def _of_source(source: Source, totals: Mapping[str, Array], job: Job, models: Mo
 
 
 def _total(attribution: Array, axis: int | None) -> Array:
-    wide = attribution.astype(np.float64)
     if axis is None:
-        return wide.sum().reshape(1)
-    return wide.sum(axis=tuple(a for a in range(wide.ndim) if a != axis))
+        return attribution.sum(dtype=np.float64).reshape(1)
+    return attribution.sum(axis=tuple(a for a in range(attribution.ndim) if a != axis), dtype=np.float64)
 
 
 def _curves(models: Models, moved: Any, given: Mapping[str, Array], job: Job) -> dict[str, Array]:
@@ -163,15 +158,15 @@ def _score_at(
             given, baseline = job.feeds[source.name], start.get(source.name)
             begin = np.zeros_like(given) if baseline is None else baseline
             fed[source.name] = np.where(job.held[source.name], given, begin) if source.name in job.held else begin
-        outputs = models.predict(fed, batching, job.forward)
+        outputs = models.predict(fed, batching, job.split)
         models.extra_forwards += job.n
         return scores_of(outputs[plan.output], target, plan.output_axis)
     line = replace(plan, gradients=False)
     if models.method.path == "points":
         first = {f"ig:points:{k}": take_first(v, m.axis) for m in plan.moved for k, v in [(m.source, start[m.source])]}
-        scored = models.probe(line).run({**feeds, **first}, np.ones((job.n, 1)), None, _one_step(job.forward))
+        scored = models.probe(line).run({**feeds, **first}, np.ones((job.n, 1)), None, job.split)
     else:
-        scored = models.probe(line).run(feeds, np.zeros((job.n, 1)), None, _one_step(job.forward))
+        scored = models.probe(line).run(feeds, np.zeros((job.n, 1)), None, job.split)
     return scored["ig:scores"].astype(np.float64)[:, 0]
 
 
@@ -179,7 +174,3 @@ def take_first(start: Array | None, axis: int | None) -> Array:
     """The start of a path as its only point."""
     assert start is not None
     return start[None, None] if axis is None else np.expand_dims(start, axis + 1)
-
-
-def _one_step(chunk: Chunking) -> Chunking:
-    return Chunking(chunk.samples, 1, chunk.padded)

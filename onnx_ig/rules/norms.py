@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import onnx_ir as ir
 
@@ -55,12 +57,9 @@ def _window_sum(c: Context, v: ir.Value, before: int, after: int) -> ir.Value:
     if before + after == 0:
         return v
     padded = c.op.Pad(v, [before, after], None, [1])
-    total = None
-    for k in range(before + after + 1):
-        end = k - before - after
-        part = c.op.Slice(padded, [k], [end if end < 0 else _END], [1])
-        total = part if total is None else c.op.Add(total, part)
-    return total
+    spans = [(k, k - before - after) for k in range(before + after + 1)]
+    parts = [c.op.Slice(padded, [k], [end if end < 0 else _END], [1]) for k, end in spans]
+    return functools.reduce(c.op.Add, parts)
 
 
 @gradient("MeanVarianceNormalization")

@@ -1,48 +1,16 @@
-"""Micro-batches over samples and steps: running a step model in chunks and folding what it gives."""
+"""Running a step model over samples and steps, and folding what it gives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 
 from onnx_ig.runtime.session import Array, Session
+from onnx_ig.runtime.sizing import Estimate, Sizer, Split, sizer_of
 
-__all__ = ["Chunking", "Progress", "StepRunner", "chunking", "take"]
-
-Progress: TypeAlias = "Callable[[int, int], None] | None"
-
-_ROW_ELEMENTS = 2_000_000
-_MOST_ROWS = 512
-
-
-@dataclass(frozen=True)
-class Chunking:
-    """How many samples and steps go into one run. `padded`: a run always holds exactly `samples` samples."""
-
-    samples: int
-    steps: int
-    padded: bool = False
-
-
-def chunking(
-    samples: int, steps: int, internal_batch_size: int | None, elements: int, fixed: int | None = None
-) -> Chunking:
-    """Split `samples` x `steps` rows into runs of at most `internal_batch_size` rows.
-
-    None bounds a run by the size of its input (`elements` a row), so that memory grows with neither samples nor steps.
-    `fixed`: the model takes exactly that many rows, which are then one step of that many samples.
-    """
-    if fixed is not None:
-        return Chunking(fixed, 1, padded=True)
-    rows = internal_batch_size
-    if rows is None:
-        rows = max(1, min(_MOST_ROWS, _ROW_ELEMENTS // max(1, elements)))
-    if rows >= steps:
-        return Chunking(max(1, min(samples, rows // max(1, steps))), steps)
-    return Chunking(1, rows)
+__all__ = ["StepRunner", "run_rows", "take"]
 
 
 def take(array: Array, axis: int | None, start: int, stop: int, length: int | None = None) -> Array:
@@ -50,12 +18,59 @@ def take(array: Array, axis: int | None, start: int, stop: int, length: int | No
     if axis is None:
         return array
     stop = min(stop, array.shape[axis])
-    index = np.arange(start, stop)
-    if length is not None and len(index) < length:
-        index = np.concatenate([index, np.full(length - len(index), stop - 1)])
-    elif start == 0 and stop == array.shape[axis]:
-        return array
+    if length is None or length <= stop - start:
+        return array[(slice(None),) * axis + (slice(start, stop),)]
+    index = np.concatenate([np.arange(start, stop), np.full(length - (stop - start), stop - 1)])
     return np.take(array, index, axis=axis)
+
+
+class _Joined:
+    """Blocks of samples, written behind each other into arrays made when the first one comes."""
+
+    def __init__(self, n: int, axes: Mapping[str, int | None]):
+        self.n = n
+        self.axes = axes
+        self.arrays: dict[str, Array] = {}
+
+    def put(self, first: int, last: int, block: Mapping[str, Array]) -> None:
+        for name, value in block.items():
+            axis = self.axes.get(name)
+            if axis is None or (first == 0 and last == self.n):
+                self.arrays.setdefault(name, value if axis is None else take(value, axis, 0, last))
+                continue
+            if name not in self.arrays:
+                self.arrays[name] = np.empty((*value.shape[:axis], self.n, *value.shape[axis + 1 :]), value.dtype)
+            self.arrays[name][(slice(None),) * axis + (slice(first, last),)] = take(value, axis, 0, last - first)
+
+
+def run_rows(
+    session: Session,
+    feeds: Mapping[str, Array],
+    axes: Mapping[str, int | None],
+    gives: Mapping[str, int | None],
+    n: int,
+    split: Split,
+    estimate: Estimate | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Array]:
+    """All outputs of a model for n samples, a row each, in as many runs as memory asks for.
+
+    `axes` and `gives`: batch axes of feeds and outputs; None: the same for all samples. Raises RunError.
+    """
+    sizer = sizer_of(session, feeds, axes, split, estimate)
+    joined, first = _Joined(n, gives), 0
+    while first < n:
+        rows = sizer.rows()
+        last = min(first + rows, n)
+        count = rows if split.padded else last - first
+        given = sizer.run({k: take(a, axes.get(k), first, last, count) for k, a in feeds.items()}, count)
+        if given is None:
+            continue
+        joined.put(first, last, given)
+        first = last
+        if progress is not None:
+            progress(first, n)
+    return joined.arrays
 
 
 @dataclass
@@ -63,14 +78,14 @@ class StepRunner:
     """Runs a step model over N samples and m steps.
 
     `axes` the batch axis of every feed (None: the same for all samples); `step_axes` the step axis of feeds that have
-    one; `gives` the batch axis of every output. `batched` False: one sample and one step a run, as two leading axes of 1.
-    `rows` counts what was evaluated.
+    one; `gives` the batch axis of every output; `estimate` the bytes of a row. `rows` counts what was evaluated.
     """
 
     session: Session
     axes: Mapping[str, int | None]
     gives: Mapping[str, int | None]
     step_axes: Mapping[str, int] = field(default_factory=dict)
+    estimate: Estimate | None = None
     rows: int = 0
 
     def run(
@@ -78,52 +93,90 @@ class StepRunner:
         feeds: Mapping[str, Array],
         alphas: Array,
         weights: Array | None,
-        chunk: Chunking,
-        progress: Callable[[int], None] | None = None,
+        split: Split,
+        progress: Callable[[int], object] | None = None,
     ) -> dict[str, Array]:
         """Attributions summed over the steps in float64, per-step outputs side by side.
 
-        `alphas` and `weights` are [N, m]. Returns the outputs of the step model over all N samples and m steps.
+        `alphas` and `weights` are [N, m]. Returns the outputs of the step model over all N samples and m steps. Memory
+        beside that result grows with neither: a run holds as many rows as `split` allows, whole samples where they fit.
+        Raises RunError.
         """
-        n, m = alphas.shape
-        parts: list[dict[str, Array]] = []
-        for first in range(0, max(n, 1), chunk.samples):
-            last = min(first + chunk.samples, n)
-            count = chunk.samples if chunk.padded else last - first
-            part = {
-                name: take(array, self.axes.get(name), first, last, count if chunk.padded else None)
-                for name, array in feeds.items()
-            }
-            folded: dict[str, list[Array]] = {}
-            for begin, end in _spans(m, chunk.steps):
-                stepped = {
-                    k: take(a, self.step_axes[k], begin, end) if k in self.step_axes else a for k, a in part.items()
-                }
-                stepped["ig:alphas"] = take(alphas, 0, first, last, count)[:, begin:end]
-                if weights is not None:
-                    stepped["ig:weights"] = take(weights, 0, first, last, count)[:, begin:end]
-                for name, value in self.session.run(stepped).items():
-                    folded.setdefault(name, []).append(value)
-                    if name.startswith("ig:attribution:") and len(folded[name]) == 2:
-                        folded[name] = [folded[name][0].astype(np.float64) + folded[name][1]]
-                self.rows += count * (end - begin)
-                if progress is not None:
-                    progress((last - first) * (end - begin))
-            parts.append({name: self._steps(name, values, last - first) for name, values in folded.items()})
-        return {name: self._samples(name, [p[name] for p in parts]) for name in parts[0]}
+        n = len(alphas)
+        sizer = sizer_of(self.session, _shaped(feeds, self.step_axes), self.axes, split, self.estimate)
+        joined, first = _Joined(n, self.gives), 0
+        while first < n:
+            samples, block = self._block(sizer, feeds, alphas, weights, first, progress)
+            last = min(first + samples, n)
+            joined.put(first, last, block)
+            first = last
+        return joined.arrays
 
-    def _steps(self, name: str, values: list[Array], count: int) -> Array:
-        """The chunks of one run over the steps: sums are one already, per-step values are joined."""
-        axis = self.gives.get(name)
-        step_axis = 1 if axis is None else axis + 1
-        joined = values[0] if name.startswith("ig:attribution:") else np.concatenate(values, axis=step_axis)
-        return joined if axis is None else take(joined, axis, 0, count)
+    def _block(
+        self,
+        sizer: Sizer,
+        feeds: Mapping[str, Array],
+        alphas: Array,
+        weights: Array | None,
+        first: int,
+        progress: Callable[[int], None] | None,
+    ) -> tuple[int, dict[str, Array]]:
+        """(how many samples from `first` on were done, what they give). Steps already summed are kept when memory runs out."""
+        (n, m), fixed = alphas.shape, sizer.split.fixed
+        fold, begin, samples, part = _Fold(self.gives), 0, 0, dict[str, Array]()
+        while begin < m:
+            rows = sizer.rows()
+            wanted = samples if begin else fixed or max(1, min(n - first, rows // m))
+            if wanted != samples:
+                samples, last = wanted, min(first + wanted, n)
+                part = {k: take(a, self.axes.get(k), first, last, samples) for k, a in feeds.items()}
+                if rows < samples * m:
+                    part = {**part, **self.session.place({k: a for k, a in part.items() if k not in self.step_axes})}
+            end = min(m, begin + (1 if fixed else max(1, rows // samples)))
+            stepped = {k: take(a, self.step_axes[k], begin, end) if k in self.step_axes else a for k, a in part.items()}
+            stepped["ig:alphas"] = take(alphas, 0, first, first + samples, samples)[:, begin:end]
+            if weights is not None:
+                stepped["ig:weights"] = take(weights, 0, first, first + samples, samples)[:, begin:end]
+            given = sizer.run(stepped, samples * (end - begin))
+            if given is None:
+                continue
+            fold.add(given)
+            self.rows += samples * (end - begin)
+            if progress is not None:
+                progress((min(first + samples, n) - first) * (end - begin))
+            begin = end
+        return samples, fold.result()
 
-    def _samples(self, name: str, values: list[Array]) -> Array:
-        axis = self.gives.get(name)
-        return values[0] if len(values) == 1 or axis is None else np.concatenate(values, axis=axis)
+
+class _Fold:
+    """Chunks of steps: attributions are summed in float64, what is given per step is joined."""
+
+    def __init__(self, gives: Mapping[str, int | None]):
+        self.gives = gives
+        self.first: dict[str, Array] = {}
+        self.sums: dict[str, Array] = {}
+        self.steps: dict[str, list[Array]] = {}
+
+    def add(self, given: Mapping[str, Array]) -> None:
+        for name, value in given.items():
+            if not name.startswith("ig:attribution:"):
+                self.steps.setdefault(name, []).append(value)
+            elif name not in self.first:
+                self.first[name] = value
+            else:
+                if name not in self.sums:
+                    self.sums[name] = self.first[name].astype(np.float64)
+                self.sums[name] += value
+
+    def result(self) -> dict[str, Array]:
+        """Sums in the type of the chunks."""
+        done = {name: self.sums[name].astype(a.dtype) if name in self.sums else a for name, a in self.first.items()}
+        for name, values in self.steps.items():
+            axis = self.gives.get(name)
+            done[name] = np.concatenate(values, axis=1 if axis is None else axis + 1) if len(values) > 1 else values[0]
+        return done
 
 
-def _spans(length: int, size: int) -> Iterator[tuple[int, int]]:
-    for begin in range(0, length, size):
-        yield begin, min(begin + size, length)
+def _shaped(feeds: Mapping[str, Array], step_axes: Mapping[str, int]) -> dict[str, Array]:
+    """Feeds whose shapes say what a row is: those with steps by one of them."""
+    return {k: take(a, step_axes[k], 0, 1) if k in step_axes else a for k, a in feeds.items()}

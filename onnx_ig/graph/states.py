@@ -28,19 +28,26 @@ class _State:
     carried: ir.Value
     following: ir.Value
     declared: ir.Shape | None  # what the file says of the carried value
+    guessed_from: ir.Shape | None = None
+
+    def guess(self) -> None:
+        """The most precise shape that the carried value can have: that of its initial value."""
+        self.guessed_from = self.initial.shape
+        self.carried.shape = _filled(self.initial.shape, self.declared, (self.initial.shape,))
 
     def settle(self) -> bool:
-        """Give the carried value the most precise shape that the last inference does not contradict.
+        """Keep of the guess what the last inference does not contradict; guess anew where more has become known.
 
-        Returns whether that is another one than before.
+        Returns whether the shape of the carried value is another one than before.
         """
-        before, after = self.initial.shape, self.following.shape
+        before, after, old = self.initial.shape, self.following.shape, self.carried.shape
         if before is not None and after is not None and _differ(before, after):
             self.carried.meta.setdefault(CHANGES, (str(before), str(after)))
-        shape = _filled(common_shape(before, after), self.declared, (before, after))
-        changed = self.carried.shape != shape
-        self.carried.shape = shape
-        return changed
+        if before != self.guessed_from:
+            self.guess()
+        else:
+            self.carried.shape = _filled(common_shape(before, after), self.declared, (before, after))
+        return old != self.carried.shape
 
 
 def declare_states(model: ir.Model) -> None:
@@ -53,7 +60,7 @@ def declare_states(model: ir.Model) -> None:
     if not states:
         return
     for state in states:
-        state.carried.shape = _filled(state.initial.shape, state.declared, (state.initial.shape,))
+        state.guess()
     for _ in range(_ROUNDS):
         infer(model)
         changed = [s.settle() for s in states]

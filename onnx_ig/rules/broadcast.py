@@ -40,16 +40,22 @@ def sum_to_shape(op: Emitter, g: ir.Value, broadcast: Iterable[Dim] | None, x: i
         if small == 1:
             axes.append(axis)
         elif not isinstance(small, int):
-            return _sum_at_run_time(op, g, x)
+            return _sum_at_run_time(op, g, x, extra)
     if len(axes) > extra:
         g = op.ReduceSum(g, axes, keepdims=1)
         return op.Squeeze(g, list(range(extra))) if extra else g
     return op.ReduceSum(g, axes, keepdims=0) if axes else g
 
 
-def _sum_at_run_time(op: Emitter, g: ir.Value, x: ir.Value) -> ir.Value:
+def _sum_at_run_time(op: Emitter, g: ir.Value, x: ir.Value, extra: int | None = None) -> ir.Value:
+    """Axes are compared at run time; `extra` is by how many ranks `g` exceeds `x`, None where that is not known."""
     shape_x, shape_g = op.Shape(x), op.Shape(g)
-    missing = op.Sub(op.Shape(shape_g), op.Shape(shape_x))
-    ones = op.Expand([1], missing)
-    axes = op.Reshape(op.NonZero(op.Not(op.Equal(op.Concat(ones, shape_x, axis=0), shape_g))), [-1])
-    return op.Reshape(op.ReduceSum(g, axes, keepdims=1, noop_with_empty_axes=1), shape_x, allowzero=1)
+    aligned = shape_x
+    if extra is None:
+        missing = op.Sub(op.Shape(shape_g), op.Shape(shape_x))
+        aligned = op.Concat(op.Expand([1], missing), shape_x, axis=0)
+    elif extra:
+        aligned = op.Concat([1] * extra, shape_x, axis=0)
+    axes = op.Reshape(op.NonZero(op.Not(op.Equal(aligned, shape_g))), [-1])
+    total = op.ReduceSum(g, axes, keepdims=1, noop_with_empty_axes=1)
+    return total if extra == 0 else op.Reshape(total, shape_x, allowzero=1)

@@ -12,8 +12,8 @@ from onnx import helper
 from tests.gradcheck import check_model
 
 
-def parse(text: str, dtype: Any = np.float64, opset: int = 20) -> onnx.ModelProto:
-    """A model from text in which `T` is the float type, and `DTYPE` its number."""
+def parse(text: str, dtype: Any = np.float64, opset: int = 20, more: dict[str, int] | None = None) -> onnx.ModelProto:
+    """A model from text in which `T` is the float type, and `DTYPE` its number; `more` are opsets of other domains."""
     name = {np.float64: "double", np.float32: "float", np.float16: "float16"}[dtype]
     for written, meant in (
         ("DTYPE", str(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))),
@@ -21,7 +21,8 @@ def parse(text: str, dtype: Any = np.float64, opset: int = 20) -> onnx.ModelProt
         ("(T)", f"({name})"),
     ):
         text = text.replace(written, meant)
-    header = f'<ir_version: 10, opset_import: ["" : {opset}]>\n'
+    opsets = ", ".join(f'"{domain}" : {version}' for domain, version in {"": opset, **(more or {})}.items())
+    header = f"<ir_version: 10, opset_import: [{opsets}]>\n"
     model = onnx.parser.parse_model(header + text)
     onnx.checker.check_model(model)
     return model

@@ -143,6 +143,13 @@ PROVEN: dict[str, tuple[str, dict[str, np.ndarray]]] = {
              y = MaxUnpool<kernel_shape = [2,2], strides = [2,2]>(p, i) }""",
         {"x": floats(3, 1, 4, 4)},
     ),
+    "the largest entry of every row, laid end to end": (
+        """g (float[N,T,2] x, int64[N,T] ids) => (float[N,2] y)
+           { z = Constant<value = int64 {0}>() o = Constant<value = int64 {1}>() s = Shape(ids) n = Gather(s, z)
+             t = Gather(s, o) r = Range(z, n, o) m = Mul(r, t) i = ArgMax<axis = 1, keepdims = 0>(ids) p = Add(m, i)
+             k = Constant<value = int64[2] {-1,2}>() f = Reshape(x, k) y = Gather(f, p) }""",
+        {"x": floats(3, 4, 2), "ids": RNG.integers(0, 9, (3, 4))},
+    ),
     "rows joined and split again": (
         """g (float[N,3] x) => (float[N,3] y) <float[3,3] w = {1,2,3,4,5,6,7,8,9}>
            { n = Neg(x) c = Concat<axis = 0>(x, n) m = MatMul(c, w) a, b = Split<axis = 0, num_outputs = 2>(m)
@@ -340,6 +347,19 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
            { h, y = Scan<num_scan_inputs = 1, body = b (float[3] p, float[3] v) => (float[3] q, float[3] o)
                { q = Add(p, v) o = Identity(q) }>(w, x) }""",
         ("Scan", "from row to row"),
+    ),
+    "rows in reverse": (
+        """g (float[N,3] x) => (float[N,3] y)
+           { y = Scan<num_scan_inputs = 1, scan_input_directions = [1], body = b (float[3] v) => (float[3] o)
+               { o = Neg(v) }>(x) }""",
+        ("Scan", "reverses the order of the rows"),
+    ),
+    "unpooled into larger rows": (
+        """g (float[N,1,4,4] x) => (float[N,1,8,8] y)
+           { p, i = MaxPool<kernel_shape = [2,2], strides = [2,2]>(x) b = Concat<axis = 3>(p, p) c = Concat<axis = 2>(b, b)
+             j = Concat<axis = 3>(i, i) k = Concat<axis = 2>(j, j)
+             y = MaxUnpool<kernel_shape = [2,2], strides = [2,2]>(c, k) }""",
+        ("counts positions",),
     ),
     "several entries a row": (
         "g (float[N,2,3] x) => (float[M,3] y) { k = Constant<value = int64[2] {-1,3}>() y = Reshape(x, k) }",

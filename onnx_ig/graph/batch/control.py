@@ -113,6 +113,8 @@ def _row_by_row(
         raise Mixes("scans rows beside other values")
     if not a.free(*node.inputs[:count], *captured_values(node)):
         raise Mixes("carries something from row to row")
+    if any(any(node.attributes.get_ints(d, ())) for d in ("scan_input_directions", "scan_output_directions")):
+        raise Mixes("reverses the order of the rows")
     touched = set(body.inputs[count:])
     for inner in body:
         if not touched.isdisjoint(v for v in (*inner.inputs, *captured_values(inner)) if v is not None):

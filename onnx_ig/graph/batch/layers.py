@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import onnx_ir as ir
 
 from onnx_ig.graph.batch.analysis import Analysis
 from onnx_ig.graph.batch.states import FREE, Mixes, Rows, State, batch_rule
-from onnx_ig.graph.sizes import ONE, Size
+from onnx_ig.graph.sizes import ONE, Size, product
 
 
 def leading(a: Analysis, node: ir.Node, count: int = 1) -> Rows:
@@ -70,12 +71,21 @@ def max_pool(a: Analysis, node: ir.Node) -> Sequence[State]:
 
 @batch_rule("MaxUnpool")
 def max_unpool(a: Analysis, node: ir.Node) -> State:
-    """Puts entries back to where the indices of the same batch say."""
+    """Puts entries back to where the indices say: into the same row, where a row has as many places as when pooled."""
     x, indices, *shape = node.inputs
-    state, other = a.rows_of(x), a.state(indices)
-    if not (isinstance(other, Rows) and other.offsets and state.axis == 0 == other.axis and state.plain) or shape:
+    state, other, source = a.rows_of(x), a.state(indices), _pooled(indices)
+    fits = source is not None and product(a.dims(source)[1:]) == product(a.dims(node.outputs[0])[1:])
+    if not isinstance(other, Rows) or not other.offsets or shape or state.axis or not fits:
         raise Mixes("puts entries where they are not known to belong to the same row")
-    return state
+    return a.same(state, replace(other, offsets=False))
+
+
+def _pooled(indices: ir.Value | None) -> ir.Value | None:
+    """What a MaxPool gave `indices` for."""
+    node = None if indices is None else indices.producer()
+    while node is not None and node.op_type in ("Cast", "Identity") and node.inputs[0] is not None:
+        node = node.inputs[0].producer()
+    return node.inputs[0] if node is not None and node.op_type == "MaxPool" else None
 
 
 @batch_rule("GridSample", "DeformConv")
@@ -235,7 +245,7 @@ def recurrent(a: Analysis, node: ir.Node) -> Sequence[State]:
             if a.even(value, axis) and a.rows is not None:
                 continue
             raise Mixes(f"pairs rows with entries of {value.name!r}")
-        a.same(state.at(axis), a.rows_of(value))
+        state = a.same(state.at(axis), a.rows_of(value)).at(state.axis)
     return [state.at(0 if layout else 2), state.at(1 - layout), state.at(1 - layout)][: len(node.outputs)]
 
 
@@ -290,9 +300,7 @@ def reverse_sequence(a: Analysis, node: ir.Node) -> State:
     time, batch = node.attributes.get_int("time_axis", 0), node.attributes.get_int("batch_axis", 1)
     if state.axis == time or (a.free(lengths) and state.axis == batch):
         raise Mixes("works along the rows' axis")
-    if not a.free(lengths):
-        a.same(state, a.rows_of(lengths).at(batch))
-    return state
+    return state if a.free(lengths) else a.same(state, a.rows_of(lengths).at(batch))
 
 
 @batch_rule("OneHot")

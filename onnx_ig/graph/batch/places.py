@@ -29,7 +29,7 @@ def placed(a: Analysis, node: ir.Node) -> State:
     behind = axis - rank + a.rank(other)
     if a.free(other) and behind >= 0 and not a.even(other, behind):
         raise Mixes(f"pairs rows with entries of {other.name!r}")
-    if not a.free(other) and a.rows_of(other) != Rows(behind):
+    if not a.free(other) and a.rows_of(other).written() != Rows(behind):
         raise Mixes("pairs rows with other rows")
     if node.op_type == "Mul":
         factor = _one_size(a, other)

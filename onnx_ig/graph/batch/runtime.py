@@ -39,7 +39,7 @@ def embed_layer_normalization(a: Analysis, node: ir.Node) -> Sequence[State]:
     state = a.rows_of(ids, *tables)
     for value in given:
         if not a.free(value):
-            a.same(state, a.rows_of(value))
+            state = a.same(state, a.rows_of(value))
         elif not a.even(value, 0) or value is segments:
             raise Mixes(f"pairs rows with entries of {value.name!r}")
     return [state] * len(node.outputs)

@@ -63,22 +63,22 @@ def baseline_arrays(
             _fit(array, like, axes[source.name], f"baselines: that of {source.name!r}")
             result[source.name] = None
             continue
-        result[source.name] = _fit(array, like, axes[source.name], f"baselines: that of {source.name!r}").astype(
-            like.dtype
+        result[source.name] = _fit(
+            array.astype(like.dtype), like, axes[source.name], f"baselines: that of {source.name!r}"
         )
     return result
 
 
 def _fit(array: Array, like: Array, axis: int | None, what: str) -> Array:
-    """`array` (a scalar, one row, one row with a batch axis of 1, or one a sample) in the shape of `like`."""
+    """`array` (a scalar, one row, one row with a batch axis of 1, or one a sample) in the shape of `like`, not copied."""
     if array.ndim == 0 or array.shape == like.shape:
-        return np.ascontiguousarray(np.broadcast_to(array, like.shape))
+        return np.broadcast_to(array, like.shape)
     if axis is not None:
         row = like.shape[:axis] + like.shape[axis + 1 :]
         if array.shape == row:
             array = np.expand_dims(array, axis)
         if array.ndim == like.ndim and array.shape[axis] == 1 and array.shape[:axis] + array.shape[axis + 1 :] == row:
-            return np.ascontiguousarray(np.broadcast_to(array, like.shape))
+            return np.broadcast_to(array, like.shape)
         raise OptionError(
             f"{what} has shape {list(array.shape)}; it fits as a number, as {list(row)}, or as {list(like.shape)}"
         )

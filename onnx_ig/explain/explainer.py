@@ -22,7 +22,7 @@ from onnx_ig.rules import rule_set_named
 from onnx_ig.runtime.feeds import check_feeds, samples_in
 from onnx_ig.runtime.result import Attribution
 from onnx_ig.runtime.session import Array, Providers
-from onnx_ig.runtime.steps import chunking
+from onnx_ig.runtime.sizing import split_of
 from onnx_ig.runtime.targets import resolve_targets, scores_of
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ class Explainer:
         internal_batch_size: int | None = None,
         progress: Progress | bool | None = None,
         *,
+        memory_budget: int | str | None = None,
         held: Mapping[str, Any] | None = None,
         path: Any = None,
         references: Any = None,
@@ -95,7 +96,10 @@ class Explainer:
                 or [N, rank-1] for each; "predicted" the arg max; a list for several targets (attributions [N, K, ...]);
                 a float array of the output's shape as a cotangent.
             n_steps, quadrature: gradients on the path; rules as in captum.
-            internal_batch_size: most rows (samples x steps) in one run; None bounds it by the size of a row.
+            internal_batch_size: most rows (samples x steps) in one run; None chooses it by the sizes of activations, a
+                short trial and the budget. Peak memory grows with neither samples, steps, references nor targets.
+            memory_budget: bytes or a text such as "2GB" that runs may take beyond the loaded model; None: half of what
+                is free (on CUDA, of the device). A run that fails for want of memory is halved, and what is done kept.
             progress: called with (rows done, rows in all), or True for a bar on standard error.
             held: {input: bool mask}, True where a position stays at the input.
             path: for path_integrated_gradients, [m+1, *x.shape] from baseline to input.
@@ -113,9 +117,8 @@ class Explainer:
             self._probed = True
         batching = self.batching
         n = samples_in(given, batching.axes) if batching.batched else 1
-        elements = max((a.size // n for a in given.values()), default=1)
-        forward = chunking(n, 1, internal_batch_size, elements, batching.fixed)
-        outputs = self._models.predict(given, batching, forward)
+        split = split_of(internal_batch_size, batching.fixed, memory_budget, self._models.forward_session)
+        outputs = self._models.predict(given, batching, split)
         output = outputs[self.subject.output]
         axis = batching.axis(self.subject.output)
         targets, several = resolve_targets(target, output, axis)
@@ -124,8 +127,7 @@ class Explainer:
 
         line = self.method.path in ("line", "references")
         alphas, weights = nodes_and_weights(quadrature, n_steps) if line else (np.ones(1), np.ones(1))
-        job = Job(given, n, alphas, weights, forward, held_masks(held, self.subject.moved, moved, axes), gradients)
-        job.chunk = chunking(n, len(alphas), internal_batch_size, elements, batching.fixed)
+        job = Job(given, n, alphas, weights, split, held_masks(held, self.subject.moved, moved, axes), gradients)
         if self.method.path == "references":
             job.starts = reference_arrays(references, self.subject.moved, moved, axes)
         elif self.method.path == "points":
@@ -133,7 +135,6 @@ class Explainer:
             job.starts = [dict(start)]
             steps = next(iter(job.path.values()))[0].shape[1 if not batching.batched else _first_axis(axes) + 1]
             job.alphas = job.weights = np.ones(steps)
-            job.chunk = chunking(n, steps, internal_batch_size, elements, batching.fixed)
         else:
             job.starts = [baseline_arrays(baselines, self.subject.moved, moved, axes)]
         job.follow(progress, len(targets))
@@ -143,6 +144,7 @@ class Explainer:
         after = self._models.counts()
         job.close()
         result = self._result(answers, several, outputs, given, batching)
+        result.notes += tuple(split.notes.values())
         result.gradients, result.forwards = after[0] - before[0], after[1] - before[1] + n
         result.target = _target_of([t.index for t in targets], several)
         result.n_steps = len(job.alphas) if self.method.path != "end" and self.method.path != "comparison" else None
@@ -156,9 +158,8 @@ class Explainer:
         """The score of the target for every sample, float64 [N], by the forward model alone."""
         given = check_feeds(self._models.inputs, feeds, self.batching.axes)
         batching = self.batching
-        n = samples_in(given, batching.axes) if batching.batched else 1
-        elements = max((a.size // n for a in given.values()), default=1)
-        outputs = self._models.predict(given, batching, chunking(n, 1, None, elements, batching.fixed))
+        split = split_of(None, batching.fixed, None, self._models.forward_session)
+        outputs = self._models.predict(given, batching, split)
         axis = batching.axis(self.subject.output)
         targets, _ = resolve_targets(target, outputs[self.subject.output], axis)
         return scores_of(outputs[self.subject.output], targets[0], axis)
@@ -168,15 +169,15 @@ class Explainer:
         given = check_feeds(self._models.inputs, feeds, self.batching.axes)
         batching = self.batching
         n = samples_in(given, batching.axes) if batching.batched else 1
-        elements = max((a.size // n for a in given.values()), default=1)
-        outputs = self._models.predict(given, batching, chunking(n, 1, None, elements, batching.fixed))
+        split = split_of(None, batching.fixed, None, self._models.forward_session)
+        outputs = self._models.predict(given, batching, split)
         axis = batching.axis(self.subject.output)
         targets, _ = resolve_targets(target, outputs[self.subject.output], axis)
         plan = self._models.plan(batching, {}, {}, False)
         found = self._models.probe(plan).run(
             {**given, "ig:cotangent": targets[0].cotangent},
             np.broadcast_to(np.asarray(alphas, np.float64), (n, len(alphas))), None,
-            chunking(n, len(alphas), None, elements, batching.fixed),
+            split,
         )  # fmt: skip
         return found["ig:scores"].astype(np.float64)
 

@@ -12,13 +12,16 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_ig.errors import OnnxIgWarning
+from onnx_ig.graph.liveness import Liveness
 from onnx_ig.graph.save import PROTO_LIMIT, save, to_proto, weight_bytes
 from onnx_ig.methods import Method
 from onnx_ig.rewriter.batching import Batching
 from onnx_ig.rewriter.step import Moved, StepPlan, probe_model, step_model
 from onnx_ig.rewriter.subject import Subject
+from onnx_ig.runtime.feeds import samples_in
 from onnx_ig.runtime.session import Array, Providers, Session
-from onnx_ig.runtime.steps import Chunking, StepRunner, take
+from onnx_ig.runtime.sizing import Estimate, Split
+from onnx_ig.runtime.steps import StepRunner, run_rows
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -51,7 +54,10 @@ class Models:
         self._providers = providers
         self._options = session_options
         self.declared = [v.name or "" for v in subject.graph.outputs if isinstance(v.type, ir.TensorType)]
-        self.forward_session = self.open(self._forward_model())
+        forward = self._forward_model()
+        self.forward_session = self.open(forward)
+        live = Liveness(forward)
+        self._forward_bytes: Estimate = lambda feeds: live.peak(feeds, {}, 1)
         self.inputs: dict[str, Any] = self.forward_session.inputs
         self.runtime = runtime or _RUNTIMES.get(self.forward_session.providers[0], "cpu")
         self._steps: dict[StepPlan, StepRunner] = {}
@@ -86,24 +92,13 @@ class Models:
         """All tensor outputs, and internal values that move, in one run."""
         return self.forward_session.run(feeds)
 
-    def predict(self, feeds: Mapping[str, Array], batching: Batching, chunk: Chunking) -> dict[str, Array]:
+    def predict(self, feeds: Mapping[str, Array], batching: Batching, split: Split) -> dict[str, Array]:
         """All outputs (and internal values that move) for every sample."""
         if not batching.batched:
             return self.forward(feeds)
-        n = max(a.shape[batching.axes[k]] for k, a in feeds.items() if batching.axes[k] is not None)  # type: ignore[index]
-        parts = []
-        for first in range(0, n, chunk.samples):
-            last = min(first + chunk.samples, n)
-            part = {
-                k: take(a, batching.axes[k], first, last, chunk.samples if chunk.padded else None)
-                for k, a in feeds.items()
-            }
-            given = self.forward(part)
-            parts.append({k: take(a, batching.axis(k), 0, last - first) for k, a in given.items()})
-        return {
-            k: a if batching.axis(k) is None else np.concatenate([p[k] for p in parts], axis=batching.axis(k))  # type: ignore[arg-type]
-            for k, a in parts[0].items()
-        }
+        n = samples_in(feeds, batching.axes)
+        gives = {name: batching.axis(name) for name in self.forward_session.outputs}
+        return run_rows(self.forward_session, feeds, batching.axes, gives, n, split, self._forward_bytes)
 
     def plan(
         self, batching: Batching, starts: Mapping[str, Array | None], held: Mapping[str, Array], gradients: bool
@@ -147,7 +142,9 @@ class Models:
                 step_axes[f"ig:{kind}:{m.source}"] = 0 if m.axis is None else m.axis + 1
             gives[f"ig:attribution:{m.value}"] = gives[f"ig:gradients:{m.value}"] = m.axis
             gives[f"ig:norms:{m.value}"] = 0 if plan.batched else None
-        return StepRunner(self.open(model), axes, gives, step_axes)
+        live = Liveness(model)
+        single = {"ig_n": 1, "ig_s": 1, "ig_rows": 1}
+        return StepRunner(self.open(model), axes, gives, step_axes, lambda feeds: live.peak(feeds, single, 1))
 
     def counts(self) -> tuple[int, int]:
         """Rows of gradient, rows of forward-only evaluation through probe models, so far."""

@@ -13,7 +13,8 @@ from onnx_ig.manifest import Manifest, read
 from onnx_ig.runtime.feeds import check_feeds, samples_in
 from onnx_ig.runtime.result import Attribution
 from onnx_ig.runtime.session import Array, Providers, Session
-from onnx_ig.runtime.steps import chunking, take
+from onnx_ig.runtime.sizing import split_of
+from onnx_ig.runtime.steps import run_rows
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -53,31 +54,28 @@ class ServedModel:
         feeds: Mapping[str, Any] | Any,
         internal_batch_size: int | None = None,
         progress: Callable[[int, int], None] | None = None,
+        *,
+        memory_budget: int | str | None = None,
     ) -> Attribution:
         """Attributions of every sample fed, the same kind of result that `Explainer.attribute` gives.
 
-        `feeds` also holds `target` and `<x>_baseline` where the model takes them. `internal_batch_size` samples (1 where
-        it is None and the model holds all steps as one batch) go into one run.
-        Raises FeedError, RunError.
+        `feeds` also holds `target` and `<x>_baseline` where the model takes them. `internal_batch_size` samples go into
+        one run; None measures runs of 1, 2, 4 ... samples and stays within `memory_budget` (bytes, or "2GB"; default:
+        half of what is free). A run that fails for want of memory is halved, and what is done kept.
+        Raises FeedError, OptionError, RunError.
         """
         given = check_feeds(self.inputs, feeds)
         axes = dict.fromkeys(self.inputs, 0 if self.manifest.batchable else None)
         n = samples_in(given, axes) if self.manifest.batchable else 1
         if n == 0:
             raise FeedError("the feeds hold no samples")
-        elements = max((a.size // n for a in given.values()), default=1) * (self.manifest.n_steps or 1)
-        size = chunking(n, 1, internal_batch_size, elements).samples
-        parts = []
-        for first in range(0, n, size):
-            last = min(first + size, n)
-            parts.append(self._session.run({k: take(a, axes[k], first, last) for k, a in given.items()}))
-            if progress is not None:
-                progress(last, n)
-        if len(parts) == 1:
-            found = parts[0]
-        else:
-            found = {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
-        return self._result(found, given)
+        if not self.manifest.batchable:
+            return self._result(self._session.run(given), given)
+        split = split_of(internal_batch_size, None, memory_budget, self._session)
+        gives = dict.fromkeys(self._session.outputs, 0)
+        result = self._result(run_rows(self._session, given, axes, gives, n, split, None, progress), given)
+        result.notes += tuple(split.notes.values())
+        return result
 
     def _result(self, found: Mapping[str, Array], feeds: dict[str, Array]) -> Attribution:
         manifest, names = self.manifest, self.manifest.names

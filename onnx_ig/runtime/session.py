@@ -6,7 +6,7 @@ import importlib.metadata
 import importlib.util
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -64,7 +64,8 @@ class Session:
     Args:
         model: a path, or the model's bytes.
         providers: as `onnxruntime.InferenceSession` takes them; None is CUDA where the package has it, and CPU.
-        session_options: an `onnxruntime.SessionOptions`; None is the default with warnings of the log left out.
+        session_options: an `onnxruntime.SessionOptions`; None is the default with warnings of the log left out, and
+            without memory patterns, which hold a block for every number of rows that a session has seen.
 
     Raises:
         MissingDependencyError: ONNX Runtime is not installed.
@@ -93,6 +94,7 @@ class Session:
         if options is None:
             options = ort.SessionOptions()
             options.log_severity_level = 3
+            options.enable_mem_pattern = False
         source = model if isinstance(model, bytes) else os.fspath(model)
         try:
             self._session = ort.InferenceSession(source, options, providers=chosen)
@@ -102,18 +104,70 @@ class Session:
         self.outputs: list[str] = [o.name for o in self._session.get_outputs()]
         self.metadata: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
         self.providers: list[str] = self._session.get_providers()
+        self.learned: dict[Hashable, Any] = {}
         self.runs = 0
+        self._run_options = ort.RunOptions()
+        self._run_options.log_severity_level = 4  # what fails is raised
+        self._arena = _arena(options, self._session, self.providers)
+        self._device = _device(self._session, self.providers)
 
-    def run(self, feeds: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
+    @property
+    def on_cpu(self) -> bool:
+        """Whether runs take the memory of the machine, not that of a device."""
+        return self.providers[0] not in _DEVICES
+
+    def tidy(self) -> None:
+        """Give what the arena holds unused back after every further run: for when memory has run out."""
+        arenas, self._arena = self._arena, ""
+        if arenas:
+            self._run_options.add_run_config_entry("memory.enable_memory_arena_shrinkage", arenas)
+
+    def place(self, feeds: Mapping[str, Array]) -> dict[str, Any]:
+        """Feeds for several runs, on the device already where there is one."""
+        if self._device is None:
+            return dict(feeds)
+        make = onnxruntime_module().OrtValue.ortvalue_from_numpy
+        name, number = self._device
+        return {n: make(np.ascontiguousarray(a), name, number) for n, a in feeds.items() if n in self.inputs}
+
+    def run(self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Array]:
         """Run once; feeds that the model does not take are left out. Raises RunError where ONNX Runtime fails."""
         names = list(outputs) if outputs is not None else self.outputs
-        given = {n: np.ascontiguousarray(a) for n, a in feeds.items() if n in self.inputs}
+        given = {n: a for n, a in feeds.items() if n in self.inputs}
+        value = onnxruntime_module().OrtValue
         try:
-            values = self._session.run(names, given)
+            if any(isinstance(a, value) for a in given.values()):
+                placed = {
+                    n: a if isinstance(a, value) else value.ortvalue_from_numpy(np.ascontiguousarray(a))
+                    for n, a in given.items()
+                }
+                arrays = [v.numpy() for v in self._session.run_with_ort_values(names, placed, self._run_options)]
+            else:
+                given = {n: np.ascontiguousarray(a) for n, a in given.items()}
+                arrays = self._session.run(names, given, self._run_options)
+        except MemoryError:
+            raise
         except Exception as error:
             raise RunError(f"ONNX Runtime failed while running the model: {_first_line(error)}") from error
         self.runs += 1
-        return dict(zip(names, values, strict=True))
+        return dict(zip(names, arrays, strict=True))
+
+
+_DEVICES = {"CUDAExecutionProvider": "gpu", "TensorrtExecutionProvider": "gpu"}
+
+
+def _device(session: Any, providers: Sequence[str]) -> tuple[str, int] | None:
+    """(kind, number) of the device that feeds are to be placed on."""
+    if providers[0] not in _DEVICES:
+        return None
+    return "cuda", int(session.get_provider_options().get(providers[0], {}).get("device_id", 0))
+
+
+def _arena(options: Any, session: Any, providers: Sequence[str]) -> str:
+    """The arenas of a session, as the run option that shrinks them names them."""
+    device = _device(session, providers)
+    arenas = ["cpu:0"] if options.enable_cpu_mem_arena else []
+    return ";".join([*([f"gpu:{device[1]}"] if device is not None else []), *arenas])
 
 
 def _first_line(error: Exception) -> str:

@@ -119,7 +119,7 @@ class StepRunner:
         alphas: Array,
         weights: Array | None,
         first: int,
-        progress: Callable[[int], None] | None,
+        progress: Callable[[int], object] | None,
     ) -> tuple[int, dict[str, Array]]:
         """(how many samples from `first` on were done, what they give). Steps already summed are kept when memory runs out."""
         (n, m), fixed = alphas.shape, sizer.split.fixed

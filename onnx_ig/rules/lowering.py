@@ -20,6 +20,8 @@ class Lowering:
                     "blocked" (as "mul", with masks behind convolutions in the layout of ONNX Runtime's CPU kernels).
     `max_pool`      "indices" (MaxPool's second output and ScatterElements) or "windows" (scatter-free).
     `layer_norm`    "statistics" (the forward's mean and inverse deviation, as further outputs) or "recompute".
+    `branches`      "keep" (the forward If gives out what the backward reads, empty where the other branch is taken) or
+                    "again" (the branch taken is computed again): TensorRT wants the same shapes of both branches.
     `gather`        "scatter" (ScatterND that adds) or "one_hot" (a product with a 0/1 matrix): TensorRT's parser reads
                     ScatterND and passes over its reduction, so that duplicates would not accumulate.
     """
@@ -28,6 +30,7 @@ class Lowering:
     relu_gate: str = "mul"
     max_pool: str = "indices"
     layer_norm: str = "statistics"
+    branches: str = "keep"
     gather: str = "scatter"
 
 
@@ -37,7 +40,7 @@ LOWERINGS: dict[str, Lowering] = {
     "generic": _GENERIC,
     "cpu": replace(_GENERIC, relu_gate="blocked"),
     "cuda": _GENERIC,
-    "tensorrt": replace(_GENERIC, max_pool="windows", layer_norm="recompute", gather="one_hot"),
-    "openvino": replace(_GENERIC, layer_norm="recompute"),
+    "tensorrt": replace(_GENERIC, max_pool="windows", layer_norm="recompute", branches="again", gather="one_hot"),
+    "openvino": replace(_GENERIC, layer_norm="recompute", branches="again"),
     "web": _GENERIC,
 }

@@ -5,7 +5,7 @@ import pytest
 
 import onnx_ig
 from onnx_ig.errors import UnsupportedOperatorError
-from tests.gradcheck import gradients_of
+from tests.gradcheck import Runner, gradients_of
 from tests.rules.control_flow import check_text, names_of, parse
 
 rng = np.random.default_rng(0)
@@ -45,24 +45,26 @@ def test_outputs_taken_from_outside_and_several_outputs(c: bool) -> None:
     check_text(text, {"x": X, "c": c})
 
 
+NESTED = """
+g (T[N,3] x, bool c, bool d) => (T[M] y)
+{
+  p = If (c) <
+    then_branch = t () => (T[N,3] a) {
+      s = Mul(x, x)
+      a = If (d) <then_branch = tt () => (T[N,3] u) { u = Mul(s, x) },
+                  else_branch = te () => (T[N,3] v) { v = Exp(s) }>
+    },
+    else_branch = e () => (T[1,N,3] b) { k = Constant<value = int64[1] {0}>() b = Unsqueeze(x, k) }>
+  r = Mul(p, p)
+  flat = Constant<value = int64[1] {-1}>()
+  y = Reshape(r, flat)
+}
+"""
+
+
 @pytest.mark.parametrize("feed", [(True, True), (True, False), (False, True)])
 def test_nested_with_branches_of_different_shapes(feed: tuple[bool, bool]) -> None:
-    text = """
-    g (T[N,3] x, bool c, bool d) => (T[M] y)
-    {
-      p = If (c) <
-        then_branch = t () => (T[N,3] a) {
-          s = Mul(x, x)
-          a = If (d) <then_branch = tt () => (T[N,3] u) { u = Mul(s, x) },
-                      else_branch = te () => (T[N,3] v) { v = Exp(s) }>
-        },
-        else_branch = e () => (T[1,N,3] b) { k = Constant<value = int64[1] {0}>() b = Unsqueeze(x, k) }>
-      r = Mul(p, p)
-      flat = Constant<value = int64[1] {-1}>()
-      y = Reshape(r, flat)
-    }
-    """
-    check_text(text, {"x": X, "c": feed[0], "d": feed[1]})
+    check_text(NESTED, {"x": X, "c": feed[0], "d": feed[1]})
 
 
 def test_condition_computed_from_the_input() -> None:
@@ -96,13 +98,54 @@ def test_weights_of_a_branch_are_stored_once_and_names_are_unique() -> None:
     check_text(text, {"x": rng.standard_normal((2, 40)), "c": True})
 
 
+RANDOM = """
+g (T[4,4] x, bool c) => (T[4,4] y)
+{
+  y = If (c) <then_branch = t () => (T[4,4] a) { r = RandomNormal<shape = [4, 4], dtype = DTYPE>() a = Mul(x, r) },
+              else_branch = e () => (T[4,4] b) { b = Exp(x) }>
+}
+"""
+
+
+def test_random_numbers_of_the_forward_are_those_of_the_backward() -> None:
+    augmented = onnx_ig.add_gradients(parse(RANDOM), of="y", wrt="x")
+    x = rng.standard_normal((4, 4))
+    y, gradient = Runner(augmented)({"x": x, "c": np.asarray(True), "grad_y": np.ones((4, 4))})
+    np.testing.assert_allclose(gradient, y / x)
+
+
+def test_a_branch_that_draws_is_not_run_again() -> None:
+    with pytest.raises(UnsupportedOperatorError, match="random numbers"):
+        onnx_ig.add_gradients(parse(RANDOM), of="y", wrt="x", runtime="tensorrt")
+
+
+@pytest.mark.parametrize("c", [True, False])
+@pytest.mark.parametrize("text", [BRANCHES, NESTED])
+def test_the_branch_taken_run_again_gives_the_same(text: str, c: bool) -> None:
+    model = parse(text)
+    feeds = {"x": X, "w": rng.standard_normal(3), "c": np.asarray(c), "d": np.asarray(True)}
+    feeds = {i.name: feeds[i.name] for i in model.graph.input}
+    cotangent = rng.standard_normal(Runner(model)(feeds)[0].shape)
+    kept = gradients_of(model, feeds, "y", ["x"], cotangent)
+    again = gradients_of(model, feeds, "y", ["x"], cotangent, runtime="openvino")
+    np.testing.assert_allclose(kept["x"], again["x"], rtol=1e-12)
+
+
+def test_the_branch_taken_runs_once() -> None:
+    augmented = onnx_ig.add_gradients(parse(BRANCHES), of="y", wrt="x")
+    backward = augmented.graph.node[-2]
+    branch = next(a.g for a in backward.attribute if a.name == "else_branch")
+    assert backward.op_type == "If"
+    assert "Exp" not in {n.op_type for n in branch.node}
+
+
 def test_an_operator_without_rule_in_a_branch_is_named() -> None:
     text = """
     g (T[4,4] x, bool c) => (T[4,4] y)
     {
-      y = If (c) <then_branch = t () => (T[4,4] a) { r = RandomNormal<shape = [4, 4], dtype = 11>() a = Mul(x, r) },
-                  else_branch = e () => (T[4,4] b) { b = Exp(x) }>
+      y = If (c) <then_branch = t () => (T[4,4] a) { a = RandomNormalLike(x) },
+                  else_branch = e () => (T[4,4] b) { b = strange.Mystery(x) }>
     }
     """
-    with pytest.raises(UnsupportedOperatorError, match="random numbers"):
-        onnx_ig.add_gradients(parse(text), of="y", wrt="x")
+    with pytest.raises(UnsupportedOperatorError, match="Mystery"):
+        onnx_ig.add_gradients(parse(text, more={"strange": 1}), of="y", wrt="x")

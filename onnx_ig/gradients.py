@@ -12,12 +12,12 @@ import onnx_ir as ir
 
 from onnx_ig.errors import OnnxIgWarning
 from onnx_ig.graph.emit import Emitter
-from onnx_ig.graph.infer import infer_added
 from onnx_ig.graph.load import ModelLike, load
 from onnx_ig.graph.names import Names
 from onnx_ig.graph.prepare import prepare
 from onnx_ig.graph.save import save, to_proto
 from onnx_ig.graph.sources import default_sources, float_value, graph_values, named, only_float_output
+from onnx_ig.graph.types import infer_missing
 from onnx_ig.reverse import reverse
 from onnx_ig.rules import lowering_named, rule_set_named
 from onnx_ig.twin import Twin
@@ -82,7 +82,7 @@ def add_gradients(
         result.name = op.names.fresh(f"grad_{value.name}")
         result.type, result.shape = value.type, value.shape
         graph.outputs.append(result)
-    infer_added(prepared)
+    infer_missing(prepared)
     if save_as is not None:
         save(prepared, save_as)
     return to_proto(prepared)

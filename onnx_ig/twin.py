@@ -23,6 +23,7 @@ class Twin:
         self._map = dict(replaced)
         self._op = op
         self.nodes: list[ir.Node] = []
+        self._copied: list[tuple[ir.Value, ir.Value]] = []
         self._pending: dict[ir.Value, ir.Node] = {}
         depends = set(replaced)
         for node in nodes:
@@ -51,21 +52,39 @@ class Twin:
                 continue
             copied = copy_node(node, self._map, self._op)
             _forget_symbols(copied)
+            self._copied.extend(zip(node.outputs, copied.outputs, strict=True))
             self.nodes.append(copied)
             for original, copy in zip(node.outputs, copied.outputs, strict=True):
                 self._map.setdefault(original, copy)
             stack.pop()
         return self._map.get(value, value)
 
+    def hand_down_shapes(self) -> None:
+        """Ranks and fixed dimensions that inference did not find again, from the values that were copied."""
+        for original, copy in self._copied:
+            if copy.shape is None and original.shape is not None:
+                copy.shape = _without_symbols(original.shape)
+
 
 def _forget_symbols(node: ir.Node) -> None:
-    """Leave shapes with symbols to inference: the second pass may run on another number of rows."""
+    """Leave shapes with symbols to inference: the second pass may run on another number of rows.
+
+    Inside subgraphs, where inference sees less, ranks and fixed dimensions stay.
+    """
     for value in node.outputs:
         if value.shape is not None and not value.shape.is_static():
             value.shape = None
     for graph in subgraphs(node):
-        for value in graph.inputs:
-            if value.shape is not None and not value.shape.is_static():
-                value.shape = None
-        for child in graph:
-            _forget_symbols(child)
+        _forget_inside(graph)
+
+
+def _forget_inside(graph: ir.Graph) -> None:
+    for value in (*graph.inputs, *(v for node in graph for v in node.outputs)):
+        if value.shape is not None:
+            value.shape = _without_symbols(value.shape)
+    for inner in (g for node in graph for g in subgraphs(node)):
+        _forget_inside(inner)
+
+
+def _without_symbols(shape: ir.Shape) -> ir.Shape:
+    return ir.Shape([d if isinstance(d, int) else None for d in shape])

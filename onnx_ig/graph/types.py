@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_ig.graph.fill import Known, fill, known
 
-__all__ = ["infer"]
+__all__ = ["infer", "infer_missing"]
 
 _log = logging.getLogger(__name__)
 _KEPT_BYTES = 1024  # constants up to here stay in the copy that inference sees: shapes, axes, sizes
@@ -45,6 +45,11 @@ def infer(model: ir.Model) -> None:
             value.type = value_type
         if value in outputs and shape is not None:
             value.shape = _merged(value.shape, shape)
+
+
+def infer_missing(model: ir.Model) -> None:
+    """Infer types and shapes of emitted values, which have none yet; what is known stays. Never fails."""
+    _run(model, list(model.graphs()))
 
 
 def _run(model: ir.Model, graphs: Sequence[ir.Graph]) -> None:

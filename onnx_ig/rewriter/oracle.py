@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from onnx_ig.errors import NoGradientPathError
 from onnx_ig.graph.emit import Emitter, is_float
-from onnx_ig.graph.infer import infer_added
 from onnx_ig.graph.subgraphs import ORIGIN
+from onnx_ig.graph.types import infer_missing
 from onnx_ig.paths import compute_type, to_type
 from onnx_ig.reverse import Walk, reverse
 from onnx_ig.rules import Lowering, RuleSet
@@ -36,7 +36,8 @@ class Oracle:
     def __post_init__(self) -> None:
         self._twin = Twin(self.nodes, self.points, self.op)
         self.value = self._twin.value(self.output)
-        infer_added(self.model)
+        infer_missing(self.model)
+        self._twin.hand_down_shapes()
 
     @property
     def copies(self) -> Sequence[ir.Node]:

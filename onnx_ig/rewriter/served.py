@@ -15,11 +15,11 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from onnx_ig.errors import OptionError
 from onnx_ig.graph.emit import Emitter
-from onnx_ig.graph.infer import infer_added
 from onnx_ig.graph.load import ModelLike
 from onnx_ig.graph.names import Names
 from onnx_ig.graph.save import save, to_proto
 from onnx_ig.graph.sources import graph_values
+from onnx_ig.graph.types import infer_missing
 from onnx_ig.manifest import AttributedInput, Manifest
 from onnx_ig.methods import Method, method_named
 from onnx_ig.paths import compute_type, to_type
@@ -153,7 +153,7 @@ class _Served:
         self._outputs(totals, picked, self._baseline_score(nodes, moved, starts, y, picked))
         self._lead_with_n()
         RemoveUnusedNodesPass()(self.model)
-        infer_added(self.model)
+        infer_missing(self.model)
         self._describe(target, given_starts, n_steps if line else None, quadrature if line else None, loop)
         return self.model
 

@@ -16,9 +16,9 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from onnx_ig.graph.emit import Emitter
-from onnx_ig.graph.infer import infer_added
 from onnx_ig.graph.names import Names
 from onnx_ig.graph.sources import graph_values
+from onnx_ig.graph.types import infer_missing
 from onnx_ig.methods import Method
 from onnx_ig.paths import Grid, Single, compute_type, to_type
 from onnx_ig.rewriter.oracle import Oracle, score
@@ -144,7 +144,7 @@ class _Builder:
         self.graph.outputs[:] = self.outputs
         RemoveUnusedNodesPass()(self.model)
         self.model.functions.clear()
-        infer_added(self.model)
+        infer_missing(self.model)
         return self.model
 
 
@@ -228,7 +228,7 @@ def _comparison_model(prepared: ir.Model, plan: StepPlan) -> ir.Model:
     oracle = Oracle(b.model, b.op, b.nodes, points, b.values[plan.output])
     second = Twin(oracle.copies, {points[v]: r for v, r in reference.items() if r is not None}, b.op)
     second.value(oracle.value)
-    infer_added(b.model)
+    infer_missing(b.model)
     cotangent = _cotangent(b)
     signals = oracle.signal(
         wrt, cotangent, rules=rule_set_named(plan.method.rules), lowering=lowering_named(plan.runtime),

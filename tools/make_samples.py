@@ -14,7 +14,7 @@ from pathlib import Path
 
 from samples.packages import SAMPLES, MissingPackages, require
 
-MODULES = {"efficientnet_lite0": "efficientnet"}
+MODULES = {"efficientnet_lite0": "efficientnet", "frameworks": "frameworks.make"}
 ROOT = Path(__file__).resolve().parent.parent
 
 

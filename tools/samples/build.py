@@ -12,7 +12,7 @@ import onnx
 from numpy.typing import NDArray
 from torch import nn
 
-from . import onnx_file, references
+from . import files, onnx_file, references
 from .packages import versions
 
 
@@ -45,11 +45,11 @@ def finish(sample: Sample, folder: Path) -> str:
     Raises ValueError where ONNX Runtime and PyTorch disagree on the logits.
     """
     path = folder / f"{sample.name}.onnx"
-    onnx_file.save(sample.model, path, sample.doc, sample.metadata)
+    files.save(sample.model, path, sample.doc, sample.metadata)
     difference = onnx_file.check_against(sample.module, path, [sample.inputs, sample.baselines, sample.shipped_inputs])
 
-    logits = onnx_file.run(path, sample.inputs)
-    base = onnx_file.run(path, sample.baselines)
+    logits = files.run(path, sample.inputs)
+    base = files.run(path, sample.baselines)
     target = logits.argmax(1).astype(np.int64)
     arrays = references.compute(sample.module, sample.inputs, target, sample.methods)
     described = _described(sample, arrays, logits, base, target)
@@ -57,7 +57,7 @@ def finish(sample: Sample, folder: Path) -> str:
         arrays = {k: references.shorten(v) for k, v in arrays.items() if v.dtype == np.float32}
 
     labels = sample.metadata["labels"]
-    outputs = onnx_file.run(path, sample.shipped_inputs)
+    outputs = files.run(path, sample.shipped_inputs)
     predictions = [
         {**what, "index": int(row.argmax()), "label": labels[int(row.argmax())], "score": float(row.max())}
         for what, row in zip(sample.shipped, outputs, strict=True)

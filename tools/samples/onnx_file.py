@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import tempfile
 import warnings
@@ -12,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import torch
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from . import files
 
 OPSET = 18
 
@@ -71,21 +71,12 @@ def export(
             dynamic_shapes=tuple({axis: symbols[s] for axis, s in dims[name].items()} for name in example),
         )
         model = onnx.load(path)
-    _strip(model)
+    files.strip(model)
+    del model.graph.value_info[:]  # shape inference gives them back
     if half_weights:
         _store_half(model)
     onnx.checker.check_model(model, full_check=True)
     return model
-
-
-def _strip(model: onnx.ModelProto) -> None:
-    """Remove stack traces, doc strings and intermediate shapes, which shape inference gives back."""
-    graph = model.graph
-    del model.metadata_props[:], graph.metadata_props[:], graph.value_info[:]
-    for item in (*graph.node, *graph.input, *graph.output, *graph.initializer):
-        item.doc_string = ""
-        del item.metadata_props[:]
-    graph.name = "main"
 
 
 def _store_half(model: onnx.ModelProto) -> None:
@@ -103,22 +94,6 @@ def _store_half(model: onnx.ModelProto) -> None:
     model.graph.node.extend(nodes)
 
 
-def save(model: onnx.ModelProto, path: Path, doc: str, metadata: Mapping[str, object]) -> None:
-    """Write the file with its description and the `onnx_ig.*` metadata, each value as JSON."""
-    model.doc_string = doc
-    for key, value in metadata.items():
-        model.metadata_props.add(key=f"onnx_ig.{key}", value=json.dumps(value, ensure_ascii=False))
-    onnx.save(model, path)
-
-
-def run(path: Path, feeds: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
-    """Logits by ONNX Runtime on the CPU."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(["logits"], dict(feeds))[0])
-
-
 def check_against(
     module: nn.Module, path: Path, feeds: Sequence[Mapping[str, NDArray[Any]]], tolerance: float = 1e-4
 ) -> float:
@@ -127,7 +102,7 @@ def check_against(
     for feed in feeds:
         with torch.no_grad():
             expected = module(*(torch.from_numpy(v) for v in feed.values())).numpy()
-        worst = max(worst, float(np.abs(run(path, feed) - expected).max()))
+        worst = max(worst, float(np.abs(files.run(path, feed) - expected).max()))
     if not worst <= tolerance:
         raise ValueError(f"{path.name} differs from the PyTorch module by {worst:.2e}, more than {tolerance:.0e}")
     return worst

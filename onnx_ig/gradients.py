@@ -15,7 +15,7 @@ from onnx_ig.graph.emit import Emitter
 from onnx_ig.graph.load import ModelLike, load
 from onnx_ig.graph.names import Names
 from onnx_ig.graph.prepare import prepare
-from onnx_ig.graph.save import save, to_proto
+from onnx_ig.graph.save import deliver
 from onnx_ig.graph.sources import default_sources, float_value, graph_values, named, only_float_output
 from onnx_ig.graph.types import infer_missing
 from onnx_ig.reverse import reverse
@@ -46,7 +46,8 @@ def add_gradients(
         wrt: float values by name, graph inputs or internal; default: every attributable input.
         rules: "gradient", "guided_backprop" or "deeplift".
         runtime: which forms to emit: "generic", "cpu", "cuda", "tensorrt", "openvino" or "web".
-        save_as: also write the model to this file (with external data where it is large).
+        save_as: also write the model to this file, its weights beside it where they were or where they exceed 2 GB (the
+            message returned then names them by file).
 
     Raises:
         ModelError: the model cannot be read or written.
@@ -83,9 +84,7 @@ def add_gradients(
         result.type, result.shape = value.type, value.shape
         graph.outputs.append(result)
     infer_missing(prepared)
-    if save_as is not None:
-        save(prepared, save_as)
-    return to_proto(prepared)
+    return deliver(prepared, save_as)
 
 
 def _cotangent_input(op: Emitter, value: ir.Value) -> ir.Value:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_ig.errors import ModelError
 
-__all__ = ["PROTO_LIMIT", "save", "to_proto"]
+__all__ = ["PROTO_LIMIT", "deliver", "save", "to_proto"]
 
 PROTO_LIMIT = 2_000_000_000
 """Bytes of weights that one protobuf message can hold, with room for the graph (the format's own limit is 2 GiB)."""
@@ -43,6 +43,20 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
             value.const_value = tensor
 
 
+def deliver(model: ir.Model, save_as: str | os.PathLike[str] | None) -> onnx.ModelProto:
+    """The model as a message, written to `save_as` too where that is given.
+
+    Above 2 GB of weights the message names them by file, as the file does.
+    Raises ModelError as `save` and `to_proto` do.
+    """
+    if save_as is None:
+        return to_proto(model)
+    save(model, save_as)
+    if weight_bytes(model) > PROTO_LIMIT:
+        return onnx.load(save_as, load_external_data=False)
+    return to_proto(model)
+
+
 def _load_external(model: ir.Model) -> list[tuple[ir.Value, ir.TensorProtocol]]:
     kept: list[tuple[ir.Value, ir.TensorProtocol]] = []
     for graph in model.graphs():
@@ -67,7 +81,7 @@ def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
         raise ModelError(f"{path} cannot be written: there is no folder {path.parent}")
     if path.is_dir():
         raise ModelError(f"{path} cannot be written: it is a folder")
-    external = weight_bytes(model) > PROTO_LIMIT or _has_external(model)
+    external = _beside(model)
     data = f"{path.name}.data"
     try:
         with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
@@ -116,5 +130,7 @@ def _set_aside(file: Path, aside: Path) -> None:
         os.replace(file, aside)
 
 
-def _has_external(model: ir.Model) -> bool:
-    return any(isinstance(v.const_value, ir.ExternalTensor) for g in model.graphs() for v in g.initializers.values())
+def _beside(model: ir.Model) -> bool:
+    """Whether weights are written beside the file: above 2 GB, or where they came from such a file."""
+    tensors = [v.const_value for g in model.graphs() for v in g.initializers.values()]
+    return weight_bytes(model) > PROTO_LIMIT or any(isinstance(t, ir.ExternalTensor) for t in tensors)

@@ -17,7 +17,7 @@ from onnx_ig.errors import OptionError
 from onnx_ig.graph.emit import Emitter
 from onnx_ig.graph.load import ModelLike
 from onnx_ig.graph.names import Names
-from onnx_ig.graph.save import save, to_proto
+from onnx_ig.graph.save import deliver
 from onnx_ig.graph.sources import graph_values
 from onnx_ig.graph.types import infer_missing
 from onnx_ig.manifest import AttributedInput, Manifest
@@ -83,9 +83,7 @@ def rewrite(
     batching = _decide(subject, batch_axes, batchable)
     served = _Served(subject, chosen, batching, runtime)
     result = served.build(n_steps, quadrature, loop, steps_per_iteration, target, baselines)
-    if save_as is not None:
-        save(result, save_as)
-    return to_proto(result)
+    return deliver(result, save_as)
 
 
 def _decide(subject: Subject, axes: Mapping[str, int | None] | None, batchable: bool | None) -> Batching:

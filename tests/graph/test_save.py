@@ -139,3 +139,19 @@ def test_what_the_model_says_about_itself_survives(tmp_path: Path) -> None:
     written = onnx.load(tmp_path / "out.onnx")
     assert (written.producer_name, written.doc_string) == ("me", "about")
     assert {p.key: p.value for p in written.metadata_props} == {"labels": "cat"}
+
+
+def test_a_large_model_is_delivered_by_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above the limit of a message `save_as` is the way: the message returned names the weights by file."""
+    monkeypatch.setattr("onnx_ig.graph.save.PROTO_LIMIT", 100)
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[N,16] x) => (float[N,16] y) <float[16,16] w> { y = MatMul(x, w) }'
+    model = onnx.parser.parse_model(text)
+    del model.graph.value_info[:]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(16, dtype=np.float32), "w"))
+    with pytest.raises(ModelError, match="save_as"):
+        onnx_ig.add_gradients(model)
+    told = onnx_ig.add_gradients(model, save_as=tmp_path / "large.onnx")
+    assert told.graph.initializer[0].data_location == onnx.TensorProto.EXTERNAL
+    session = ort.InferenceSession(tmp_path / "large.onnx")
+    x = np.ones((2, 16), np.float32)
+    assert session.run(["grad_x"], {"x": x, "grad_y": 3 * x})[0].tolist() == (3 * x).tolist()

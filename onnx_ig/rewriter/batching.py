@@ -68,6 +68,9 @@ def by_dataflow(
     fixed = _fixed_batch(graph, wanted, output)
     if not given and fixed is not None:
         return fixed
+    if not given and plan.addressed(output):
+        reason = f"{plan.why_not(output)}, so they are parts of one sample"
+        return Batching(dict.fromkeys(names), mode="single", reason=reason)
     axes = _candidates(graph.inputs, given or {})
     axis = _leading(graph, output)
     if axis is None or all(a is None for a in axes.values()):

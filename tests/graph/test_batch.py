@@ -253,7 +253,7 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
            { z = Constant<value = int64 {0}>() o = Constant<value = int64 {1}>() s = Gather(edges, z) t = Gather(edges, o)
              m = Gather(x, s) k = Constant<value = int64[1] {1}>() u = Unsqueeze(t, k) zero = Sub(x, x)
              y = ScatterND<reduction = "add">(zero, u, m) }""",
-        ("Gather", "rows by their position"),
+        ("Gather", "rows by numbers of an input"),
     ),
     "dense graph network": (
         "g (float[V,V] a, float[V,3] x) => (float[V,3] y) { y = MatMul(a, x) }",

@@ -56,6 +56,11 @@ class BatchPlan:
         """Whether a value depends on the batch in any way."""
         return self._state(name) != FREE
 
+    def addressed(self, name: str) -> bool:
+        """Whether a value depends on rows that numbers of an input name: they are parts of one sample."""
+        state = self._state(name)
+        return isinstance(state, Mixed) and state.addressed
+
     def why_not(self, name: str) -> str:
         """Why a value has no batch axis; empty where it has one."""
         return _why_not(name, self._state(name))

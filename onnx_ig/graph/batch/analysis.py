@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
@@ -16,6 +17,19 @@ __all__ = ["Analysis"]
 _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
+
+
+_TAKEN: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(
+        ("Cast", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
+         "Unsqueeze"),
+        (0,),
+    ),
+    "Where": (1, 2),
+}  # fmt: skip
+"""Operands whose numbers an operator hands on as they are."""
+_CHOOSING = {"Gather": 0, "GatherND": 0, "ScatterElements": 2, "ScatterND": 2}
+"""Operators that read or write places, and the operand that they take rows from."""
 
 
 class Analysis(Symbols):
@@ -43,9 +57,12 @@ class Analysis(Symbols):
         if found is not None:
             return [FREE if n.closed else SIZES for n in found]
         states = [self.state(v) for v in (*node.inputs, *captured_values(node)) if v is not None]
-        mixed = next((s for s in states if isinstance(s, Mixed)), None)
-        if mixed is not None:
-            return [Mixed(mixed.reason)] * count
+        mixed = [s for s in states if isinstance(s, Mixed)]
+        named = next((s for s in mixed if s.addressed), None)
+        if named is None and self._names_rows(node):
+            named = Mixed(f"{node.op_type} (node {node.name!r}) takes rows by numbers of an input", addressed=True)
+        if named is not None or mixed:
+            return [replace(named or mixed[0], axis=None)] * count
         try:
             if node.domain == "" and node.op_type in _RANDOM:
                 raise Mixes("draws random numbers")
@@ -60,6 +77,32 @@ class Analysis(Symbols):
             raise Mixes("is an operator of which it is not known whether it keeps rows apart")
         except Mixes as mixes:
             return [Mixed(f"{node.op_type} (node {node.name!r}) {mixes}", mixes.axis)] * count
+
+    def _names_rows(self, node: ir.Node) -> bool:
+        """Whether the numbers of an input say which rows are read, or where rows are written: edges between nodes."""
+        if node.domain or node.op_type not in _CHOOSING:
+            return False
+        chosen, index = node.inputs[_CHOOSING[node.op_type]], node.inputs[1]
+        state = self.state(chosen)
+        if not isinstance(state, Rows) or node.attributes.get_int("batch_dims", 0) != 0:
+            return False
+        axis = node.attributes.get_int("axis", 0)
+        return self._holds_input(index) and state.axis == (axis if axis >= 0 else self.positive([axis], chosen)[0])
+
+    def _holds_input(self, value: ir.Value | None) -> bool:
+        """Whether a value holds the very numbers of an input: taken from it, reshaped, not computed."""
+        frontier, seen = [value], set()
+        while frontier:
+            current = frontier.pop()
+            if current is None or current in seen or current.const_value is not None:
+                continue
+            if current.is_graph_input():
+                return True
+            seen.add(current)
+            node = current.producer()
+            if node is not None:
+                frontier += [node.inputs[i] for i in _TAKEN.get(node.op_type, ()) if i < len(node.inputs)]
+        return False
 
     # What rules ask
 

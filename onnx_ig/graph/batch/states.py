@@ -82,11 +82,13 @@ class Sizes:
 class Mixed:
     """Rows may influence each other; `reason` names the first node that makes it so.
 
-    `axis`: the shape is as if they did not, with one entry a row along it.
+    `axis`: the shape is as if they did not, with one entry a row along it. `addressed`: numbers of an input name
+    rows (the edges of a graph its nodes), so what looked like rows are parts of one sample.
     """
 
     reason: str
     axis: int | None = None
+    addressed: bool = False
 
 
 State: TypeAlias = Rows | Index | Free | Sizes | Mixed

@@ -18,7 +18,7 @@ Known = tuple["ir.TypeProtocol | None", "ir.Shape | None"]
 
 
 def declare_bodies(model: ir.Model) -> bool:
-    """Give every body input without a type the one of the operand that it stands for, in place.
+    """Give every body input without a type or shape those of the operand that it stands for, in place.
 
     Files may leave these out, and inference does not write down what it makes of them. Returns whether any was given, so
     that inference can go on from there. A Loop's carried values get no shape: one iteration may change it.
@@ -31,9 +31,9 @@ def declare_bodies(model: ir.Model) -> bool:
             body = node.attributes["body"].as_graph()
             for value, (value_type, shape) in zip(body.inputs, _known(node), strict=False):
                 if value.type is None and value_type is not None:
-                    value.type = value_type
-                    value.shape = shape if value.shape is None else value.shape
-                    changed = True
+                    value.type, changed = value_type, True
+                if value.shape is None and shape is not None:
+                    value.shape, changed = shape, True
     return changed
 
 

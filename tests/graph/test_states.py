@@ -67,3 +67,20 @@ def test_states_that_depend_on_each_other() -> None:
     assert shapes([body.inputs[2]]) == ["[2,3]"]
     assert body.inputs[3].meta[CHANGES] == ("[1,3]", "[2,3]")
     assert not isinstance((body.inputs[3].shape or [None])[0], int)
+
+
+def test_what_the_file_leaves_out_of_body_inputs() -> None:
+    model = parse("""
+    g (T[2,3] x, int64 n) => (T[2,3] y)
+    {
+      y = Loop (n, , x) <body = b (int64 i, bool c, T[2,3] s) => (bool c2, T[2,3] s2) {
+        c2 = Identity(c)
+        row = Gather(x, i)
+        s2 = Add(s, row)
+      }>
+    }
+    """)
+    for value in model.graph.node[0].attribute[0].g.input:
+        value.type.tensor_type.ClearField("shape")
+    node = prepare(ir.from_proto(model)).graph[-1]
+    assert shapes(list(node.attributes["body"].as_graph().inputs)) == ["[]", "[]", "[2,3]"]

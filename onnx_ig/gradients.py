@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx_ig.errors import OnnxIgWarning
 from onnx_ig.graph.emit import Emitter
 from onnx_ig.graph.load import ModelLike, load
+from onnx_ig.graph.maps import NOTES, warn_of
 from onnx_ig.graph.names import Names
 from onnx_ig.graph.prepare import prepare
 from onnx_ig.graph.save import deliver
@@ -20,6 +21,7 @@ from onnx_ig.graph.sources import default_sources, float_value, graph_values, na
 from onnx_ig.graph.types import infer_missing
 from onnx_ig.reverse import reverse
 from onnx_ig.rules import lowering_named, rule_set_named
+from onnx_ig.rules.view import in_type
 from onnx_ig.twin import Twin
 
 __all__ = ["add_gradients"]
@@ -31,6 +33,7 @@ def add_gradients(
     wrt: str | Sequence[str] | None = None,
     *,
     rules: str = "gradient",
+    quantized: str = "straight-through",
     runtime: str = "generic",
     save_as: str | os.PathLike[str] | None = None,
 ) -> onnx.ModelProto:
@@ -45,21 +48,25 @@ def add_gradients(
         of: float values by name, graph outputs or internal; default: the only float output.
         wrt: float values by name, graph inputs or internal; default: every attributable input.
         rules: "gradient", "guided_backprop" or "deeplift".
+        quantized: "straight-through" takes the roundings of a quantised model for the identity inside their range;
+            "refuse" refuses them.
         runtime: which forms to emit: "generic", "cpu", "cuda", "tensorrt", "openvino" or "web".
         save_as: also write the model to this file, its weights beside it where they were or where they exceed 2 GB (the
             message returned then names them by file).
 
     Raises:
         ModelError: the model cannot be read or written.
-        OptionError: a name is unknown or not a float value.
+        OptionError: a name is unknown or not a float value, or an option is.
         UnsupportedOperatorError: nodes on the path have no derivative; all are listed.
 
     Warns:
-        OnnxIgWarning: a `wrt` has no path to `of` except through zero derivatives; its gradient is zero.
+        OnnxIgWarning: a `wrt` has no path to `of` except through zero derivatives; its gradient is zero. Or an output that
+            holds dictionaries is left out.
     """
-    rule_set, lowering = rule_set_named(rules), lowering_named(runtime)
+    rule_set, lowering = rule_set_named(rules, quantized), lowering_named(runtime)
     prepared = prepare(load(model), rule_set.knows)
     graph = prepared.graph
+    warn_of(graph.meta.get(NOTES, ()))
     values = graph_values(graph)
     outputs = [float_value(values, name, "of") for name in named(of) or [only_float_output(graph)]]
     sources = [float_value(values, name, "wrt") for name in named(wrt) or default_sources(graph)]
@@ -79,7 +86,7 @@ def add_gradients(
             _warn_no_path(value, walk.zeros)
             zero = ir.tensor(np.zeros(1, value.dtype.numpy()))  # type: ignore[union-attr]
             cotangent = op.ConstantOfShape(op.Shape(value), value=zero)
-        result = op.Identity(cotangent)
+        result = op.Identity(in_type(op, cotangent, value.dtype))
         result.name = op.names.fresh(f"grad_{value.name}")
         result.type, result.shape = value.type, value.shape
         graph.outputs.append(result)

@@ -23,7 +23,12 @@ __all__ = ["gradients"]
 
 @gs.Graph.register()  # type: ignore[untyped-decorator]
 def gradients(
-    self: gs.Graph, of: Any = None, wrt: Any = None, rules: str = "gradient", runtime: str = "generic"
+    self: gs.Graph,
+    of: Any = None,
+    wrt: Any = None,
+    rules: str = "gradient",
+    runtime: str = "generic",
+    quantized: str = "straight-through",
 ) -> list[gs.Variable]:
     """Add the reverse-mode gradient to the graph, in place.
 
@@ -35,7 +40,9 @@ def gradients(
     Raises what `onnx_ig.add_gradients` raises; the graph is then unchanged.
     """
     present = len(self.outputs)
-    model = add_gradients(gs.export_onnx(self), of=_names(of), wrt=_names(wrt), rules=rules, runtime=runtime)
+    model = add_gradients(
+        gs.export_onnx(self), of=_names(of), wrt=_names(wrt), rules=rules, quantized=quantized, runtime=runtime
+    )
     added = gs.import_onnx(model)
     for field in ("nodes", "inputs", "outputs", "opset", "import_domains", "functions"):
         setattr(self, field, getattr(added, field))

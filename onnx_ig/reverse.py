@@ -19,6 +19,7 @@ from onnx_ig.graph.subgraphs import ORIGIN, captured_values, subgraphs
 from onnx_ig.rules import Context, Refusal, Rule, RuleSet
 from onnx_ig.rules.lists import add as accumulate
 from onnx_ig.rules.lowering import Lowering
+from onnx_ig.rules.view import INTEGERS, View, cotangent_type, in_type
 
 __all__ = ["ORIGIN", "Walk", "path_nodes", "reverse"]
 
@@ -55,10 +56,11 @@ def path_nodes(
         if active.isdisjoint(operands):
             continue
         rule = rules.find(node.domain, node.op_type)
-        if (rule is not None and rule.zero) or not any(_carries(v) for v in node.outputs):
+        carrying = _carrying(node, rule, active, operands)
+        if not carrying:
             ends.append(node)
             continue
-        active.update(v for v in node.outputs if _carries(v))
+        active.update(carrying)
     needed: set[ir.Value] = set(of)
     live: list[ir.Node] = []
     for node in reversed(nodes):
@@ -86,6 +88,7 @@ def reverse(
     `nodes`       the forward nodes in topological order; they may belong to another graph than `op` emits into only
                   where that graph's values are visible there.
     `cotangents`  one value for each of `of`, of its shape and type.
+    `wrt`         what is found for them is in the type that the walk computes in (`onnx_ig.rules.view`).
     `reference`   maps a forward value to the same value on the reference, for rule sets that compare the two.
 
     Raises UnsupportedOperatorError with every blocking node of the walk.
@@ -94,7 +97,10 @@ def reverse(
     sums: dict[ir.Value, ir.Value] = {}
     blocked: list[BlockedNode] = []
 
+    view = View(op, active)
+
     def add(value: ir.Value, contribution: ir.Value) -> None:
+        contribution = in_type(op, contribution, cotangent_type(value))
         total = contribution if value not in sums else accumulate(op, sums[value], contribution)
         own = total.graph is op.graph and not total.is_graph_input()  # a branch says nothing about an outer value
         if own and value.shape is not None and total.shape is None:
@@ -113,8 +119,11 @@ def reverse(
             continue
         operands = [*node.inputs, *captured_values(node)]
         wanted = [v is not None and v in active for v in operands]
-        c = Context(node, op, lowering, wanted, reference, _Inner(rules, lowering, zeros))
+        native = _is_native(node)
+        c = Context(node, op, lowering, wanted, reference, _Inner(rules, lowering, zeros), None if native else view)
         try:
+            if native:
+                given = [g if g is None else _in_own_type(op, v, g) for v, g in zip(node.outputs, given, strict=True)]
             contributions = _apply(rule, c, given)
         except Refusal as refusal:
             blocked.append(_blocked(node, refusal))
@@ -128,6 +137,7 @@ def reverse(
             if rule.broadcasts:
                 contribution = c.sum_to(contribution, c.output.shape, operand)
             add(operand, contribution)
+    view.close()
     if blocked:
         raise UnsupportedOperatorError(blocked[::-1])
     return Walk([sums.get(v) for v in wrt], zeros)
@@ -151,7 +161,7 @@ class _Inner:
     ) -> list[ir.Value | None]:
         walk = reverse(nodes, of, cotangents, wrt, op=op, rules=self.rules, lowering=self.lowering)
         self.zeros.extend(walk.zeros)
-        return walk.cotangents
+        return [g if g is None else _in_own_type(op, v, g) for v, g in zip(wrt, walk.cotangents, strict=True)]
 
     def on_path(self, nodes: Sequence[ir.Node], of: Sequence[ir.Value], wrt: Sequence[ir.Value]) -> set[ir.Value]:
         live, active, _ = path_nodes(nodes, of, wrt, self.rules)
@@ -175,9 +185,39 @@ def _apply(rule: Rule, c: Context, given: list[ir.Value | None]) -> Sequence[ir.
     return contributions
 
 
-def _carries(value: ir.Value) -> bool:
-    """Whether a value can carry a cotangent: floats, sequences and optionals of floats, and what has no known type."""
-    return value.type is None or is_float(value.dtype) or value.dtype is None
+def _carrying(node: ir.Node, rule: Rule | None, active: set[ir.Value], operands: Iterable[ir.Value]) -> list[ir.Value]:
+    """The outputs of a node on the path that can have a cotangent.
+
+    Floats, sequences and optionals of floats, and what has no known type; integers where the node makes them of floats
+    by a rule that says so, or hands on integers that have one.
+    """
+    if rule is not None and rule.zero:
+        return []
+    if rule is not None and rule.carries is not None:
+        return [v for i, v in enumerate(node.outputs) if i in rule.carries]
+    quantised = any(v in active and v.dtype in INTEGERS for v in operands)
+    return [
+        v
+        for v in node.outputs
+        if v.type is None or v.dtype is None or is_float(v.dtype) or (quantised and v.dtype in INTEGERS)
+    ]
+
+
+def _is_native(node: ir.Node) -> bool:
+    """Whether the rule works on the model's own types: bodies and lists have theirs written down."""
+    values = (*node.inputs, *node.outputs)
+    listed = any(v is not None and v.type is not None and not isinstance(v.type, ir.TensorType) for v in values)
+    return listed or next(subgraphs(node), None) is not None
+
+
+def _in_own_type(op: Emitter, value: ir.Value, cotangent: ir.Value) -> ir.Value:
+    """The cotangent of `value` in its own type, for graphs that hold both."""
+    if value.dtype in INTEGERS:
+        raise Refusal(
+            f"the quantised value {value.name!r} crosses the border of its body",
+            "Dequantise it before and after, or choose values behind it.",
+        )
+    return cotangent if cotangent_type(value) is None else in_type(op, cotangent, value.dtype)
 
 
 def _blocked(node: ir.Node, refusal: Refusal) -> BlockedNode:

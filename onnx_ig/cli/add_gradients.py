@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from onnx_ig.cli.options import output_folder
+from onnx_ig.cli.options import output_folder, quantized_option
 
 __all__ = ["add_gradients_command"]
 
@@ -26,6 +26,7 @@ __all__ = ["add_gradients_command"]
     metavar="NAME",
     help="Values that they are differentiated by, inputs or internal; default: every attributable input.",
 )
+@quantized_option
 @click.option("--rules", default="gradient", show_default=True, help="Or guided_backprop, deeplift.")
 @click.option(
     "--runtime",
@@ -34,7 +35,7 @@ __all__ = ["add_gradients_command"]
     help="What runs it: generic, cpu, cuda, tensorrt, openvino or web.",
 )
 def add_gradients_command(
-    model: str, out: str, of: Sequence[str], wrt: Sequence[str], rules: str, runtime: str
+    model: str, out: str, of: Sequence[str], wrt: Sequence[str], quantized: str, rules: str, runtime: str
 ) -> None:
     """Write MODEL with its reverse-mode gradient to one plain ONNX file.
 
@@ -44,7 +45,13 @@ def add_gradients_command(
 
     output_folder(out)
     result = onnx_ig.add_gradients(
-        model, of=list(of) or None, wrt=list(wrt) or None, rules=rules, runtime=runtime, save_as=out
+        model,
+        of=list(of) or None,
+        wrt=list(wrt) or None,
+        rules=rules,
+        quantized=quantized,
+        runtime=runtime,
+        save_as=out,
     )
     taken = ", ".join(i.name for i in result.graph.input)
     click.echo(f"wrote {out}: takes {taken}; gives {', '.join(o.name for o in result.graph.output)}")

@@ -20,6 +20,7 @@ from onnx_ig.cli.options import (
     preprocessing_of,
     provider_option,
     providers_of,
+    quantized_option,
     with_labels,
 )
 
@@ -30,6 +31,7 @@ __all__ = ["attribute_command"]
 @click.argument("model")
 @data_options
 @path_options
+@quantized_option
 @click.option(
     "--method",
     default="integrated_gradients",
@@ -86,6 +88,7 @@ def attribute_command(
     texts: Sequence[str],
     wrt: Sequence[str],
     output: str | None,
+    quantized: str,
     method: str,
     targets: Sequence[str],
     baselines: Sequence[str],
@@ -146,6 +149,7 @@ def attribute_command(
         output=output,
         batch_axes=dict(batch_axes) or None,
         providers=providers_of(providers),
+        quantized=quantized,
     )
     moved = [s.name for s in explainer.subject.moved]
     with progress(method) as report:

@@ -16,6 +16,7 @@ from onnx_ig.cli.options import (
     preprocessing_of,
     provider_option,
     providers_of,
+    quantized_option,
 )
 
 __all__ = ["check_command"]
@@ -25,6 +26,7 @@ __all__ = ["check_command"]
 @click.argument("model")
 @data_options
 @path_options
+@quantized_option
 @click.option("--target", metavar="INDEX", default="predicted", show_default=True, help="The entry of the output.")
 @click.option("--n-steps", type=click.IntRange(1), default=100, show_default=True, help="Steps for completeness.")
 @provider_option
@@ -40,6 +42,7 @@ def check_command(
     texts: Sequence[str],
     wrt: Sequence[str],
     output: str | None,
+    quantized: str,
     target: str,
     n_steps: int,
     providers: Sequence[str],
@@ -70,6 +73,7 @@ def check_command(
         target=target_of(target, signature.metadata.labels),
         n_steps=n_steps,
         providers=providers_of(providers),
+        quantized=quantized,
     )
     click.echo(report.to_json() if as_json else str(report))
     if not report.ok:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onnx_ig.cli.options import path_options
+from onnx_ig.cli.options import path_options, quantized_option
 
 if TYPE_CHECKING:
     from onnx_ig.manifest import Metadata
@@ -19,8 +19,9 @@ __all__ = ["inspect_command"]
 @click.command("inspect", short_help="What can be attributed in a model, and the next command.")
 @click.argument("model")
 @path_options
+@quantized_option
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
-def inspect_command(model: str, wrt: Sequence[str], output: str | None, as_json: bool) -> None:
+def inspect_command(model: str, wrt: Sequence[str], output: str | None, quantized: str, as_json: bool) -> None:
     """What can be attributed in MODEL, before anything runs.
 
     Inputs, outputs, how samples are batched, the operators on the path with their status, the nodes that stand in the
@@ -35,7 +36,7 @@ def inspect_command(model: str, wrt: Sequence[str], output: str | None, as_json:
         from onnx_ig.rewriter.subject import subject_of
 
         subject_of(model, list(wrt) or None, output)
-    report = onnx_ig.inspect(model, inputs=list(wrt) or None, output=output)
+    report = onnx_ig.inspect(model, inputs=list(wrt) or None, output=output, quantized=quantized)
     metadata = read(load(model).metadata_props)
     if as_json:
         click.echo(json.dumps({**report.to_dict(), "metadata": _record(metadata)}, indent=2, ensure_ascii=False))

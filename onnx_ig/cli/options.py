@@ -26,6 +26,7 @@ __all__ = [
     "preprocessing_of",
     "provider_option",
     "providers_of",
+    "quantized_option",
     "with_labels",
 ]
 
@@ -116,6 +117,14 @@ def data_options(command: F) -> F:
             help="Data for an input: FILE, NAME=FILE or NAME=VALUE; the same as an INPUT argument.",
         ),
         click.option("--text", "texts", multiple=True, help="A text, for a model whose file carries a vocabulary."),
+    )(command)  # fmt: skip
+
+
+def quantized_option(command: F) -> F:
+    """--quantized."""
+    return click.option(
+        "--quantized", type=click.Choice(["straight-through", "refuse"]), default="straight-through", show_default=True,
+        help="Roundings of a quantised model: taken for the identity inside their range, or refused.",
     )(command)  # fmt: skip
 
 

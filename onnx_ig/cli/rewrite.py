@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onnx_ig.cli.app import note
-from onnx_ig.cli.options import Axis, output_folder, path_options
+from onnx_ig.cli.options import Axis, output_folder, path_options, quantized_option
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -20,6 +20,7 @@ __all__ = ["rewrite_command"]
 @click.argument("model")
 @click.option("-o", "--out", required=True, metavar="OUT.onnx", help="The file to write.")
 @path_options
+@quantized_option
 @click.option("--method", default="integrated_gradients", show_default=True)
 @click.option("--n-steps", type=click.IntRange(1), default=50, show_default=True, help="Gradients along the path.")
 @click.option("--quadrature", default="gausslegendre", show_default=True, help="Or riemann_left, _right, _middle, ...")
@@ -62,6 +63,7 @@ def rewrite_command(
     out: str,
     wrt: Sequence[str],
     output: str | None,
+    quantized: str,
     method: str,
     n_steps: int,
     quadrature: str,
@@ -107,6 +109,7 @@ def rewrite_command(
         batch_axes=axes,
         batchable=batchable,
         runtime=runtime,
+        quantized=quantized,
         save_as=out,
     )
     written = read({p.key: p.value for p in result.metadata_props}).manifest

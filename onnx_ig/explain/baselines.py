@@ -36,6 +36,8 @@ def baseline_arrays(
 ) -> dict[str, Array | None]:
     """{source: baseline of the shape and type of what is fed}; None is the zero baseline (zero embedding for tokens).
 
+    For integers that are cast to floats zero is what feeding 0 means.
+
     `shapes` holds, for every source, the array that moves (what is fed, or an internal value at the input).
     Raises OptionError for unknown names, shapes that do not fit and types that do not.
     """
@@ -43,6 +45,9 @@ def baseline_arrays(
     result: dict[str, Array | None] = {}
     for source in moved:
         value = named.get(source.name)
+        if source.kind == "numbers":
+            result[source.name] = _whole(0 if value is None else value, source.name, shapes, axes)
+            continue
         if value is None:
             result[source.name] = None
             continue
@@ -67,6 +72,15 @@ def baseline_arrays(
             array.astype(like.dtype), like, axes[source.name], f"baselines: that of {source.name!r}"
         )
     return result
+
+
+def _whole(given: Any, name: str, shapes: Mapping[str, Array], axes: Mapping[str, int | None]) -> Array:
+    """A baseline in the integer type that is fed. Raises OptionError where it does not fit into it."""
+    array, like = np.asarray(given), shapes[name]
+    what = f"baselines: that of {name!r}"
+    if array.dtype.kind not in "fiub" or not (array == array.astype(like.dtype)).all():
+        raise OptionError(f"{what} must hold numbers that fit into {like.dtype}, the type of what is fed")
+    return _fit(array.astype(like.dtype), like, axes[name], what)
 
 
 def _fit(array: Array, like: Array, axis: int | None, what: str) -> Array:
@@ -141,7 +155,8 @@ def path_arrays(
         if axis is None:
             middle, moves = middle[None], moves[None]
         steps[name] = (middle, moves)
-        starts[name] = points[0].astype(shapes[name].dtype)
+        given_type = shapes[name].dtype
+        starts[name] = points[0].astype(given_type if given_type.kind == "f" else np.float32)
     lengths = {p.shape[1 if axes[n] is None else axes[n] + 1] for n, (p, _) in steps.items()}  # type: ignore[operator]
     if len(lengths) != 1 or len(steps) != len(moved):
         raise OptionError("path: every attributed input needs a path of the same number of points")

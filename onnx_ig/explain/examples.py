@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_ig.graph.lookups import classes
 from onnx_ig.rewriter.subject import Subject
 from onnx_ig.runtime.session import Array
 
@@ -18,7 +19,7 @@ def example_feeds(subject: Subject) -> dict[str, Array]:
     """
     rng = np.random.default_rng(0)
     sizes: dict[str, int] = {}
-    tables = {s.name: _rows(s.values) for s in subject.moved if s.kind == "tokens"}
+    tables = {s.name: _choices(s.values) for s in subject.moved if s.kind == "tokens"}
     return {v.name or "": _array(v, sizes, tables.get(v.name or ""), rng) for v in subject.graph.inputs}
 
 
@@ -51,10 +52,6 @@ def _shape(value: ir.Value, sizes: dict[str, int]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _rows(values: tuple[ir.Value, ...]) -> int:
-    """Rows of the smallest table that the ids index."""
-    tables = [v.producer().inputs[0] for v in values if v.producer() is not None]  # type: ignore[union-attr]
-    return min(
-        (int(t.shape[0]) for t in tables if t is not None and t.shape is not None and isinstance(t.shape[0], int)),
-        default=2,
-    )
+def _choices(values: tuple[ir.Value, ...]) -> int:
+    """How many ids there are in the smallest table that they index."""
+    return min((n for n in map(classes, values) if n is not None), default=2)

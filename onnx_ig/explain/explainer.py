@@ -43,6 +43,8 @@ class Explainer:
             values. Default: every float input and token input but masks, lengths, positions, segments and states.
         output: the float value explained, an output or internal. Default: the only float output.
         batch_axes: {input: axis, or None for one that is the same for all samples}, by hand.
+        quantized: "straight-through" takes the roundings of a quantised model for the identity inside their range, and
+            says so in the result's notes; "refuse" refuses them.
         providers, session_options: as `onnxruntime.InferenceSession` takes them.
         runtime: which forms to emit; default by the first provider.
 
@@ -58,12 +60,14 @@ class Explainer:
         inputs: str | Sequence[str] | None = None,
         output: str | None = None,
         batch_axes: Mapping[str, int | None] | None = None,
+        quantized: str = "straight-through",
         providers: Providers = None,
         session_options: onnxruntime.SessionOptions | None = None,
         runtime: str | None = None,
     ):
         self.method = method_named(method)
-        self.subject = subject_of(model, inputs, output, rule_set_named(self.method.rules))
+        rules = rule_set_named(self.method.rules, quantized)
+        self.subject = subject_of(model, inputs, output, rules, quantized)
         values = {v.name or "": s.name for s in self.subject.moved for v in s.values}
         self.batching = by_dataflow(self.subject.graph, values, self.subject.output, batch_axes)
         self._models = Models(self.subject, self.method, providers, session_options, runtime)
@@ -201,7 +205,7 @@ class Explainer:
             convergence_delta=joined([a.delta for a in answers]),
             outputs={k: v for k, v in outputs.items() if k in self._models.declared},
             target=None, method=self.method.name, output=self.subject.output, feeds=feeds,
-            labels=self.subject.metadata.labels, notes=notes,
+            labels=self.subject.metadata.labels, notes=(*notes, *self.subject.notes),
         )  # fmt: skip
 
 

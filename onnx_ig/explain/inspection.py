@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx_ig.errors import BlockedNode, NoGradientPathError, OptionError, UnsupportedOperatorError
 from onnx_ig.graph.emit import is_float
 from onnx_ig.graph.load import ModelLike, load
+from onnx_ig.graph.maps import NOTES
 from onnx_ig.graph.prepare import prepare
 from onnx_ig.graph.sources import classify, named
 from onnx_ig.methods import METHODS
@@ -20,14 +21,17 @@ from onnx_ig.reverse import path_nodes
 from onnx_ig.rewriter.batching import by_dataflow
 from onnx_ig.rewriter.step import Moved, StepPlan, step_model
 from onnx_ig.rewriter.subject import Subject, candidates, subject_of
-from onnx_ig.rules import GRADIENT
+from onnx_ig.rules import GRADIENT, rule_set_named
 
 __all__ = ["InputReport", "Inspection", "OperatorReport", "inspect"]
 
 
+_AS = {"tokens": " as tokens", "numbers": " as the floats that it is cast to"}
+
+
 @dataclass(frozen=True)
 class InputReport:
-    """One graph input. `kind`: "float" and "tokens" are attributed, "held" is fed as it is, for `reason`."""
+    """One graph input. `kind`: "float", "tokens" and "numbers" are attributed, "held" is fed as it is, for `reason`."""
 
     name: str
     dtype: str
@@ -59,6 +63,7 @@ class Inspection:
     blocking: list[BlockedNode]
     problem: str | None
     candidates: list[str]
+    notes: list[str]
     next_command: str
 
     @property
@@ -75,9 +80,7 @@ class Inspection:
     def __str__(self) -> str:
         lines = [f"opset {self.opset or 'not declared'}", "inputs:"]
         for i in self.inputs:
-            what = (
-                "held: " + i.reason if i.kind == "held" else "attributed" + (" as tokens" if i.kind == "tokens" else "")
-            )
+            what = "held: " + i.reason if i.kind == "held" else "attributed" + _AS.get(i.kind, "")
             lines.append(f"  {i.name}  {i.dtype} {_dims(i.shape)}  {what}")
         lines.append("outputs:")
         lines += [f"  {o['name']}  {o['dtype']} {_dims(o['shape'])}" for o in self.outputs]
@@ -92,19 +95,27 @@ class Inspection:
             lines.append(f"problem: {self.problem}")
         if self.candidates:
             lines.append(f"other values to attribute (--wrt): {', '.join(self.candidates)}")
+        lines += [f"note: {note}" for note in self.notes]
         lines.append(f"next: {self.next_command}")
         return "\n".join(lines)
 
 
-def inspect(model: ModelLike, *, inputs: str | Sequence[str] | None = None, output: str | None = None) -> Inspection:
-    """What `Explainer(model, inputs=inputs, output=output)` would do, without running anything.
+def inspect(
+    model: ModelLike,
+    *,
+    inputs: str | Sequence[str] | None = None,
+    output: str | None = None,
+    quantized: str = "straight-through",
+) -> Inspection:
+    """What `Explainer(model, inputs=inputs, output=output, quantized=quantized)` would do, without running anything.
 
     Never fails for a model that can be read: what stands in the way is in `problem` and `blocking`.
-    Raises ModelError for one that cannot.
+    Raises ModelError for one that cannot, OptionError for another word for `quantized`.
     """
+    rules = rule_set_named("gradient", quantized)
     given = load(model)
     opset = given.opset_imports.get("", 0)
-    prepared = prepare(given, GRADIENT.knows)
+    prepared = prepare(given, rules.knows)
     graph = prepared.graph
     subject: Subject | None = None
     problem: str | None = None
@@ -112,7 +123,7 @@ def inspect(model: ModelLike, *, inputs: str | Sequence[str] | None = None, outp
     axes: Mapping[str, int | None] = {}
     batch = "not known"
     try:
-        subject = subject_of(prepared, inputs, output)
+        subject = subject_of(prepared, inputs, output, rules, quantized)
         values = {v.name or "": s.name for s in subject.moved for v in s.values}
         batching = by_dataflow(subject.graph, values, subject.output, None)
         axes = batching.axes
@@ -124,7 +135,7 @@ def inspect(model: ModelLike, *, inputs: str | Sequence[str] | None = None, outp
         )
         plan = StepPlan(
             METHODS["integrated_gradients"], moved, subject.output, batching.axis(subject.output), dict(batching.axes),
-            batching.batched,
+            batching.batched, quantized=quantized,
         )  # fmt: skip
         step_model(subject.model, plan)
     except UnsupportedOperatorError as error:
@@ -142,6 +153,7 @@ def inspect(model: ModelLike, *, inputs: str | Sequence[str] | None = None, outp
         blocking=blocking,
         problem=problem,
         candidates=candidates(graph) if problem else [],
+        notes=list(subject.notes if subject else graph.meta.get(NOTES, ())),
         next_command=_next(model, subject, problem, graph, inputs),
     )
 

@@ -106,14 +106,14 @@ class Models:
         moved = tuple(
             Moved(
                 v.name or "", s.name, batching.axis(v.name or ""), held=s.name in held,
-                baseline="zero" if starts.get(s.name) is None else "ids" if s.kind == "tokens" else "fed",
+                baseline="zero" if starts.get(s.name) is None else "ids" if s.indirect else "fed",
             )
             for s in self.subject.moved
             for v in s.values
         )  # fmt: skip
         return StepPlan(
             self.method, moved, self.subject.output, batching.axis(self.subject.output), _Frozen(batching.axes),
-            batching.batched, gradients, self.runtime,
+            batching.batched, gradients, self.runtime, self.subject.quantized,
         )  # fmt: skip
 
     def steps(self, plan: StepPlan) -> StepRunner:

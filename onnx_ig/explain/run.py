@@ -81,13 +81,14 @@ def attribute_target(models: Models, batching: Batching, job: Job, target: Targe
     totals: dict[str, Array] = {}
     curves: dict[str, Array] = {}
     before = np.zeros(job.n)
+    types = {s.name: s.values[0].dtype.numpy() for s in models.subject.moved if s.values[0].dtype is not None}
     for start in job.starts:
         plan = models.plan(batching, start, job.held, job.gradients)
         feeds: dict[str, Array] = {**job.feeds, "ig:cotangent": target.cotangent}
         feeds.update({f"ig:baseline:{k}": v for k, v in start.items() if v is not None})
         feeds.update({f"ig:hold:{k}": v for k, v in job.held.items()})
         for name, (points, moves) in job.path.items():
-            dtype = job.feeds[name].dtype if name in job.feeds else points.dtype
+            dtype = types.get(name, points.dtype)
             feeds[f"ig:points:{name}"] = points.astype(dtype)
             feeds[f"ig:increments:{name}"] = moves.astype(np.float64 if dtype == np.float64 else np.float32)
         given = models.steps(plan).run(feeds, job.tiled(job.alphas), job.tiled(job.weights), job.split, job.report)

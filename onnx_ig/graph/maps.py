@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import onnx
 
-from onnx_ig.errors import ModelError
+from onnx_ig.errors import ModelError, OnnxIgWarning
 
-__all__ = ["NOTES", "without_maps"]
+__all__ = ["NOTES", "warn_of", "without_maps"]
 
 NOTES = "onnx_ig.notes"
 """Key in the `meta` of a main graph: what was changed when it was read, sentences."""
@@ -54,6 +55,12 @@ def without_maps(proto: onnx.ModelProto, origin: str) -> tuple[onnx.ModelProto, 
     _keep(graph.value_info, [v for v in graph.value_info if not _is_map(v.type)])
     _keep(graph.node, [n for n in graph.node if n.output[0] not in tensors])
     return changed, notes
+
+
+def warn_of(notes: Iterable[str]) -> None:
+    """Say aloud what a model that is given back lacks. Warns OnnxIgWarning, at the caller's caller."""
+    for note in notes:
+        warnings.warn(note, OnnxIgWarning, stacklevel=3)
 
 
 def _keep(field: Any, kept: Sequence[Any]) -> None:

@@ -25,6 +25,7 @@ from onnx_ig.graph.inline import inline
 from onnx_ig.graph.invariants import read_invariants_outside
 from onnx_ig.graph.layouts import put_time_first
 from onnx_ig.graph.names import make_unique
+from onnx_ig.graph.rows import pick_rows_as_floats
 from onnx_ig.graph.sequences import resolve_sequences
 from onnx_ig.graph.settle import settle
 from onnx_ig.graph.states import declare_states
@@ -52,6 +53,8 @@ def prepare(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> 
         infer(model)
     while declare_bodies(model) or unfuse(model, keep) or (keep is not None and expand(model, keep)):
         _flatten(model)
+        infer(model)
+    if pick_rows_as_floats(model):
         infer(model)
     declare_states(model)
     while resolve_sequences(model) or settle(model):

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_ig.errors import OptionError
 from onnx_ig.graph.emit import is_float
+from onnx_ig.graph.lookups import lookups, numbers
 
 __all__ = [
     "Source",
@@ -34,14 +35,20 @@ _LENGTH_OPERANDS = {"LSTM": (4,), "GRU": (4,), "RNN": (4,)}
 class Source:
     """One graph input and what is done with it.
 
-    `kind` is "float" (attributed itself), "tokens" (attributed through `values`, the outputs of the embedding lookups
-    that it feeds) or "held" (fed as it is, `reason` says why).
+    `kind` is "float" (attributed itself), "tokens" (ids, attributed through `values`, the vectors that they select),
+    "numbers" (integers of few bits, attributed through the floats that they become) or "held" (fed as it is, `reason`
+    says why).
     """
 
     name: str
     kind: str
     values: tuple[ir.Value, ...] = ()
     reason: str = ""
+
+    @property
+    def indirect(self) -> bool:
+        """Whether what is fed are integers, and what moves are the floats that the model makes of them."""
+        return self.kind in ("tokens", "numbers")
 
 
 def named(names: str | Sequence[str] | None) -> list[str]:
@@ -85,8 +92,9 @@ def only_float_output(graph: ir.Graph) -> str:
 def classify(graph: ir.Graph) -> list[Source]:
     """What is done with each graph input by default, in order.
 
-    Attributed: float inputs, and integer inputs that index a float table (an embedding). Held: what is recognised as a
-    mask, length, position, segment or recurrent state by its name or its use, and every other integer or boolean input.
+    Attributed: float inputs, integer inputs that select rows of a table or one-hot codes, and integer inputs of few bits
+    that are cast to floats (photographs). Held: what is recognised as a mask, length, position, segment or recurrent
+    state by its name or its use, and every other integer or boolean input.
     """
     return [_classify(value) for value in graph.inputs]
 
@@ -102,9 +110,12 @@ def _classify(value: ir.Value) -> Source:
         return Source(name, "held", reason="its name says mask, length, position, segment or state")
     if is_float(value.dtype):
         return Source(name, "float", (value,))
-    lookups = _embeddings(value)
-    if lookups:
-        return Source(name, "tokens", lookups)
+    selected = lookups(value)
+    if selected:
+        return Source(name, "tokens", selected)
+    floats = numbers(value)
+    if floats is not None:
+        return Source(name, "numbers", (floats,))
     return Source(name, "held", reason=f"its type is {value.dtype.name if value.dtype else 'not a tensor'}")
 
 
@@ -122,32 +133,6 @@ def _recurrent_uses(value: ir.Value) -> Iterator[tuple[ir.Node, int]]:
                 fresh = [v for v in node.outputs if v not in seen]
                 seen.update(fresh)
                 frontier.extend(fresh)
-
-
-_INDEX_ARITHMETIC: dict[str, tuple[int, ...]] = {
-    "Cast": (0,), "Reshape": (0,), "Unsqueeze": (0,), "Squeeze": (0,), "Identity": (0,), "Flatten": (0,),
-    "Expand": (0,), "Add": (0, 1), "Mul": (0, 1), "Where": (1, 2), "Clip": (0,), "Min": (0, 1), "Max": (0, 1),
-}  # fmt: skip
-"""Operands through which ids reach their table: reshaped, or brought into its range (TensorFlow and JAX let negative ids
-count from the end). Comparisons are not among them: positions counted from a padding mask are no tokens."""
-
-
-def _embeddings(ids: ir.Value) -> tuple[ir.Value, ...]:
-    """Outputs of the Gathers that look `ids` up in a float table, through casts, reshapes and bounds of the ids."""
-    found: list[ir.Value] = []
-    frontier, seen = [ids], {ids}
-    while frontier:
-        value = frontier.pop()
-        for node, index in value.uses():
-            output = node.outputs[0]
-            if node.op_type == "Gather" and index == 1:
-                table = node.inputs[0]
-                if table is not None and is_float(table.dtype) and table.is_initializer() and output not in found:
-                    found.append(output)
-            elif index in _INDEX_ARITHMETIC.get(node.op_type, ()) and output not in seen and not is_float(output.dtype):
-                seen.add(output)
-                frontier.append(output)
-    return tuple(found)
 
 
 def default_sources(graph: ir.Graph) -> list[str]:

@@ -15,7 +15,7 @@ FORMAT = 1
 """Format of `onnx_ig.manifest` that is written; this one and older ones are read."""
 
 Target: TypeAlias = str | int | tuple[int, ...]
-KINDS = ("float", "tokens", "value")
+KINDS = ("float", "tokens", "numbers", "value")
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class AttributedInput:
     """One attributed input of an augmented model.
 
     `attribution`: the output that carries its attribution; `kind`: "float", "tokens" for integer ids that feed an
-    embedding (attribution [N, T] for ids [N, T]), or "value" for a value inside the model; `batch_axis`: the axis of
-    the samples, None where there is none.
+    embedding (attribution [N, T] for ids [N, T]), "numbers" for integers that are cast to floats, or "value" for a value
+    inside the model; `batch_axis`: the axis of the samples, None where there is none.
     """
 
     attribution: str

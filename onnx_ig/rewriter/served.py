@@ -16,6 +16,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from onnx_ig.errors import OptionError
 from onnx_ig.graph.emit import Emitter
 from onnx_ig.graph.load import ModelLike
+from onnx_ig.graph.maps import NOTES, warn_of
 from onnx_ig.graph.names import Names
 from onnx_ig.graph.save import deliver
 from onnx_ig.graph.sources import graph_values
@@ -53,6 +54,7 @@ def rewrite(
     steps_per_iteration: int | None = None,
     batch_axes: Mapping[str, int | None] | None = None,
     batchable: bool | None = None,
+    quantized: str = "straight-through",
     runtime: str = "generic",
     save_as: str | os.PathLike[str] | None = None,
 ) -> onnx.ModelProto:
@@ -71,7 +73,11 @@ def rewrite(
             embedding, a whole number or an array of ids other tokens.
         batchable: what is known from elsewhere (a probe) of whether rows are independent; None: what dataflow proves.
 
+        quantized: "straight-through" takes the roundings of a quantised model for the identity inside their range, and
+            the manifest says so; "refuse" refuses them.
+
     Raises ModelError, OptionError, UnsupportedOperatorError, NoGradientPathError.
+    Warns OnnxIgWarning where an output is left out.
     """
     chosen = method_named(method)
     if chosen.path not in _PATHS or chosen.curves:
@@ -79,7 +85,8 @@ def rewrite(
     if loop not in ("batched", "looped"):
         raise OptionError(f"loop={loop!r}: 'batched' or 'looped'")
     nodes_and_weights(quadrature, n_steps)
-    subject = subject_of(model, inputs, output, rule_set_named(chosen.rules))
+    subject = subject_of(model, inputs, output, rule_set_named(chosen.rules, quantized), quantized)
+    warn_of(subject.graph.meta.get(NOTES, ()))
     batching = _decide(subject, batch_axes, batchable)
     served = _Served(subject, chosen, batching, runtime)
     result = served.build(n_steps, quadrature, loop, steps_per_iteration, target, baselines)
@@ -127,7 +134,7 @@ class _Served:
         batched = self.batching.batched
         plan = StepPlan(
             self.method, moved, self.subject.output, self.batching.axis(self.subject.output), dict(self.batching.axes),
-            batched, False, self.runtime,
+            batched, False, self.runtime, self.subject.quantized,
         )  # fmt: skip
         step = step_model(self.subject.model, plan)
         op = self.op = Emitter(self.graph, Names(step, self.model), self.model.opset_imports[""])
@@ -330,10 +337,14 @@ class _Served:
             batchable=free,
             reason="" if free else self.batching.reason or "the shapes of the model are fixed",
             names=self.taken,
-            notes={"loop": "looped" if n_steps and (loop == "looped" or not free) else "batched"},
+            notes=self._notes(bool(n_steps) and (loop == "looped" or not free)),
             version=importlib.metadata.version("onnx_ig"),
         )  # fmt: skip
         self.model.metadata_props.update(replace(self.subject.metadata, manifest=manifest).write())
+
+    def _notes(self, looped: bool) -> dict[str, Any]:
+        notes: dict[str, Any] = {"loop": "looped" if looped else "batched"}
+        return notes | ({"answers": list(self.subject.notes)} if self.subject.notes else {})
 
 
 def _stepped(value: ir.Value) -> bool:

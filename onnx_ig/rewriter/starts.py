@@ -36,13 +36,13 @@ class Starts:
         else:
             given = dict.fromkeys(names, baselines)
         self._given = {s.name: self._checked(s, given[s.name], subject) for s in subject.moved}
-        self._tokens = {s.name for s in subject.moved if s.kind == "tokens"}
+        self._indirect = {s.name for s in subject.moved if s.indirect}
 
     def kind(self, name: str) -> str:
-        """ "zero", "fed" (a value of the input's shape) or "ids" (other tokens)."""
+        """ "zero", "fed" (a value of the input's shape) or "ids" (other tokens, other integers)."""
         if self._given[name] is None:
             return "zero"
-        return "ids" if name in self._tokens else "fed"
+        return "ids" if name in self._indirect else "fed"
 
     def value(self, op: Emitter, name: str, x: ir.Value, new_input: NewInput) -> ir.Value | None:
         """The baseline of the input `x` as a value of its shape; None for zero."""
@@ -73,14 +73,14 @@ class Starts:
             if given != "input":
                 raise OptionError(f"{what} is {given!r}; give 0, a number, an array or 'input'")
         elif given is None or (np.ndim(given) == 0 and given == 0):
-            return None
+            return np.zeros((), subject.value(source.name).dtype.numpy()) if source.kind == "numbers" else None  # type: ignore[union-attr]
         if source.kind == "value":
             raise OptionError(f"{what}, an internal value, is zero in a one-file model")
         if isinstance(given, str):
             return given
         array = np.asarray(given)
         x = subject.value(source.name)
-        allowed = "iu" if source.kind == "tokens" else "fiu"
+        allowed = "iu" if source.indirect else "fiu"
         if x.dtype is None or array.dtype.kind not in allowed:
             raise OptionError(f"{what} is {array.dtype}, which does not fit its type")
         if array.dtype.kind == "f" and not np.isfinite(array).all():

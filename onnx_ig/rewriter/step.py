@@ -33,7 +33,8 @@ class Moved:
     """A value of the model that moves along the path.
 
     `source` is the name the user knows: the value's own, or the ids that it embeds. `axis` is its batch axis.
-    `baseline`: "zero"; "fed" (an array of the value's shape); or "ids" (other ids, through the same embedding).
+    `baseline`: "zero"; "fed" (an array of the value's shape); or "ids" (other integers in the place of the source, through
+    the same embedding or cast).
     `held`: some positions of it stay at the input (a bool mask is fed).
     """
 
@@ -60,6 +61,7 @@ class StepPlan:
     batched: bool
     gradients: bool = False
     runtime: str = "generic"
+    quantized: str = "straight-through"
 
 
 class _Builder:
@@ -108,7 +110,7 @@ class _Builder:
         name = f"ig:hold:{moved.source}"
         hold = next((v for v in self.graph.inputs if v.name == name), None)
         hold = hold or self.given(name, ir.DataType.BOOL, source.shape)
-        if moved.value != moved.source:  # a token's position holds its whole embedding
+        if _rank(value) != _rank(source):  # a token's position holds its whole embedding
             hold = op.Unsqueeze(hold, [-1])
         zero = np.zeros((), value.dtype.numpy())  # type: ignore[union-attr]
         return op.Where(hold, value, zero if start is None else start)
@@ -146,6 +148,10 @@ class _Builder:
         self.model.functions.clear()
         infer_missing(self.model)
         return self.model
+
+
+def _rank(value: ir.Value) -> int | None:
+    return None if value.shape is None else len(value.shape)
 
 
 def _stepped(value: ir.Value, axis: int | None) -> ir.Shape | None:
@@ -195,7 +201,7 @@ def step_model(prepared: ir.Model, plan: StepPlan) -> ir.Model:
     cotangent = _rows_of(b, _cotangent(b))
     wrt = [b.values[m.value] for m in plan.moved]
     signals = oracle.signal(
-        wrt, cotangent, rules=rule_set_named(plan.method.rules), lowering=lowering_named(plan.runtime)
+        wrt, cotangent, rules=rule_set_named(plan.method.rules, plan.quantized), lowering=lowering_named(plan.runtime)
     )
     _give_scores(b, oracle, cotangent)
     for moved, value, signal in zip(plan.moved, wrt, signals, strict=True):
@@ -231,7 +237,7 @@ def _comparison_model(prepared: ir.Model, plan: StepPlan) -> ir.Model:
     infer_missing(b.model)
     cotangent = _cotangent(b)
     signals = oracle.signal(
-        wrt, cotangent, rules=rule_set_named(plan.method.rules), lowering=lowering_named(plan.runtime),
+        wrt, cotangent, rules=rule_set_named(plan.method.rules, plan.quantized), lowering=lowering_named(plan.runtime),
         reference=second.value,
     )  # fmt: skip
     _give_scores(b, oracle, cotangent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,9 +10,12 @@ import onnx_ir as ir
 
 from onnx_ig.errors import OptionError
 from onnx_ig.graph.load import ModelLike, load
+from onnx_ig.graph.maps import NOTES
 from onnx_ig.graph.prepare import prepare
 from onnx_ig.graph.sources import Source, classify, float_value, graph_values, named, only_float_output
+from onnx_ig.graph.subgraphs import subgraphs
 from onnx_ig.manifest import Metadata, read
+from onnx_ig.reverse import path_nodes
 from onnx_ig.rules import GRADIENT, RuleSet
 
 __all__ = ["Subject", "candidates", "subject_of"]
@@ -22,7 +26,8 @@ class Subject:
     """A prepared model and what is asked of it.
 
     `moved` are the sources attributed ("float", "tokens" or "value" for an internal one), `held` the inputs fed as they
-    are; `output` names the value explained.
+    are; `output` names the value explained. `quantized` is what is done with roundings on the path, `estimates` says
+    of which operators the derivative is estimated.
     """
 
     model: ir.Model
@@ -30,6 +35,13 @@ class Subject:
     held: tuple[Source, ...]
     output: str
     metadata: Metadata
+    quantized: str = "straight-through"
+    estimates: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What should be known of the answers: what was left out of the model, what is estimated."""
+        return (*self.graph.meta.get(NOTES, ()), *self.estimates)
 
     @property
     def graph(self) -> ir.Graph:
@@ -40,7 +52,11 @@ class Subject:
 
 
 def subject_of(
-    model: ModelLike, inputs: str | Sequence[str] | None, output: str | None, rules: RuleSet = GRADIENT
+    model: ModelLike,
+    inputs: str | Sequence[str] | None,
+    output: str | None,
+    rules: RuleSet = GRADIENT,
+    quantized: str = "straight-through",
 ) -> Subject:
     """Load and prepare a model for a rule set, and settle its inputs and output.
 
@@ -69,13 +85,26 @@ def subject_of(
         for s in sources
         if s.name not in names
     ]
-    return Subject(prepared, tuple(moved), tuple(held), chosen, read(prepared.metadata_props))
+    found = _estimates(graph, values[chosen], moved, rules)
+    metadata = read(prepared.metadata_props)
+    return Subject(prepared, tuple(moved), tuple(held), chosen, metadata, quantized, tuple(found))
+
+
+def _estimates(graph: ir.Graph, output: ir.Value, moved: Sequence[Source], rules: RuleSet) -> list[str]:
+    """What is said of the nodes on the path whose derivative is estimated; nothing where there are none."""
+    live, _, _ = path_nodes(list(graph), [output], [v for s in moved for v in s.values], rules)
+    counts: dict[str, Counter[str]] = {}
+    for node in (n for one in live for n in (one, *(inner for body in subgraphs(one) for inner in body.all_nodes()))):
+        rule = rules.find(node.domain, node.op_type)
+        if rule is not None and rule.estimate:
+            counts.setdefault(rule.estimate, Counter())[node.op_type] += 1
+    return [f"{what} at {', '.join(f'{op} x{n}' for op, n in sorted(c.items()))}" for what, c in counts.items()]
 
 
 def _asked(name: str, sources: Sequence[Source], values: dict[str, ir.Value]) -> Source:
     """A source by name: overrides what is held by default."""
     known = {s.name: s for s in sources}
-    if name in known and known[name].kind == "tokens":
+    if name in known and known[name].indirect:
         return known[name]
     value = float_value(values, name, "inputs")
     return Source(name, "float" if name in known else "value", (value,))

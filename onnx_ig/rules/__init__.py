@@ -28,6 +28,7 @@ from onnx_ig.rules import (
     norms,
     padding,
     pooling,
+    quantization,
     random,
     recurrent_gru,
     recurrent_lstm,
@@ -59,6 +60,7 @@ __all__ = [
     "GRADIENT",
     "GUIDED_BACKPROP",
     "LOWERINGS",
+    "QUANTIZED",
     "RULE_SETS",
     "Context",
     "Lowering",
@@ -90,6 +92,7 @@ __all__ = [
     "norms",
     "padding",
     "pooling",
+    "quantization",
     "random",
     "recurrent_gru",
     "recurrent_lstm",
@@ -112,14 +115,22 @@ __all__ = [
     "trigonometric",
 ]
 
+QUANTIZED = ("straight-through", "refuse")
+"""What is done with the roundings of a quantised model."""
+
 RULE_SETS: dict[str, RuleSet] = {s.name: s for s in (GRADIENT, GUIDED_BACKPROP, DEEPLIFT)}
 
 
-def rule_set_named(name: str) -> RuleSet:
-    """Raises OptionError for a name that is not one of RULE_SETS."""
+def rule_set_named(name: str, quantized: str = "straight-through") -> RuleSet:
+    """The rule set; with quantized="refuse" roundings are refused where it would estimate their derivative.
+
+    Raises OptionError for a name that is not one of RULE_SETS, or another word for `quantized`.
+    """
     if name not in RULE_SETS:
         raise OptionError(f"rules={name!r} is not known; choose from {', '.join(RULE_SETS)}")
-    return RULE_SETS[name]
+    if quantized not in QUANTIZED:
+        raise OptionError(f"quantized={quantized!r}: {' or '.join(map(repr, QUANTIZED))}")
+    return RULE_SETS[name] if quantized == "straight-through" else RULE_SETS[name].without_estimates()
 
 
 def lowering_named(runtime: str) -> Lowering:

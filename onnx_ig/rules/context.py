@@ -14,6 +14,7 @@ from onnx_ig.rules import lists
 from onnx_ig.rules.broadcast import sum_to_shape
 from onnx_ig.rules.lowering import Lowering
 from onnx_ig.rules.registry import Refusal
+from onnx_ig.rules.view import View
 
 __all__ = ["Context", "Walker"]
 
@@ -41,6 +42,9 @@ class Context:
     `captured`  values of outer scopes that the node's subgraphs read; they count as operands after `inputs`.
     `wanted`    which operands lie on the path (a rule may skip the others; what it returns for them is dropped).
     `lowering`  the forms that suit the runtime.
+
+    With a view, operands and outputs are seen through it: narrow floats and integers on the path as float32, which is
+    what their cotangents are.
     """
 
     def __init__(
@@ -51,13 +55,15 @@ class Context:
         wanted: Sequence[bool],
         reference: Callable[[ir.Value], ir.Value] | None = None,
         walker: Walker | None = None,
+        view: View | None = None,
     ):
         self.node = node
         self.op = op
         self.lowering = lowering
         self.wanted = tuple(wanted)
-        self.inputs: tuple[ir.Value | None, ...] = tuple(node.inputs)
-        self.outputs: tuple[ir.Value, ...] = tuple(node.outputs)
+        self._view = view
+        self.inputs: tuple[ir.Value | None, ...] = tuple(None if v is None else self.seen(v) for v in node.inputs)
+        self.outputs: tuple[ir.Value, ...] = tuple(self.seen(v) for v in node.outputs)
         self.captured = captured_values(node)
         self._reference = reference
         self._walker = walker
@@ -91,7 +97,7 @@ class Context:
                 self.node.resize_outputs(index + 1)
             self.node.outputs[index].name = self.op.names.numbered("ig")
             self.node.outputs[index].dtype = dtype
-            self.outputs = tuple(self.node.outputs)
+            self.outputs = tuple(self.seen(v) for v in self.node.outputs)
         return self.outputs[index]
 
     def attr(self, name: str, default: Any = None) -> Any:
@@ -116,6 +122,7 @@ class Context:
 
     def constant(self, value: ir.Value | None) -> np.ndarray | None:
         """The array of an operand that the file fixes; None where it is computed or fed."""
+        value = None if value is None else self.own(value)
         if value is None or value.const_value is None or value.is_graph_input():
             return None
         return value.const_value.numpy()
@@ -176,26 +183,41 @@ class Context:
 
     def reference(self, value: ir.Value) -> ir.Value:
         """The same value in the forward pass on the reference (rule sets with a twin only)."""
+        own = self.own(value)
+        other = self._on_reference(own)
+        return value if other is own else self.seen(other)
+
+    def on_reference(self) -> Context:
+        """The same node in the forward pass on the reference."""
+        node = self._on_reference(self.own(self.output)).producer()
+        if node is None:
+            raise self.refuse("its reference is not computed by a node of its own")
+        return Context(node, self.op, self.lowering, self.wanted, view=self._view)
+
+    def _on_reference(self, value: ir.Value) -> ir.Value:
         if self._reference is None:
             raise self.refuse("its rule needs a reference forward pass, which this rule set has not")
         return self._reference(value)
 
-    def on_reference(self) -> Context:
-        """The same node in the forward pass on the reference."""
-        node = self.reference(self.output).producer()
-        if node is None:
-            raise self.refuse("its reference is not computed by a node of its own")
-        return Context(node, self.op, self.lowering, self.wanted)
+    def seen(self, value: ir.Value) -> ir.Value:
+        """A value of the model as the rule sees it."""
+        return value if self._view is None else self._view.see(value)
+
+    def own(self, value: ir.Value) -> ir.Value:
+        """The value of the model behind what the rule sees: itself, but for narrow types."""
+        return value if self._view is None else self._view.own(value)
 
     def with_inputs(self, inputs: Sequence[ir.Value | None]) -> Context:
         """The same node seen with other operands."""
-        other = Context(self.node, self.op, self.lowering, self.wanted, self._reference, self._walker)
+        other = Context(self.node, self.op, self.lowering, self.wanted, self._reference, self._walker, self._view)
         other.inputs = tuple(inputs)
         return other
 
     def within(self, graph: ir.Graph) -> Context:
         """The same node seen by an emitter into `graph`, a subgraph that the rule builds."""
-        return Context(self.node, self.op.scope(graph), self.lowering, self.wanted, self._reference, self._walker)
+        return Context(
+            self.node, self.op.scope(graph), self.lowering, self.wanted, self._reference, self._walker, self._view
+        )
 
     def differentiate(
         self,

@@ -133,8 +133,8 @@ class Recurrent:
         y = self.c.node.outputs[0]
         if not y.name:  # an output that nobody asked for costs the runtime nothing to keep
             y.name = self.c.op.names.numbered("ig")
-            y.type = self.c.operand(0).type
-        return y
+            y.type = self.c.own(self.c.operand(0)).type
+        return self.c.seen(y)
 
     def weight(self, operand: int, d: int) -> Value:
         """W [G*H, I] (operand 1) or R [G*H, H] (operand 2) of direction `d`."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnx_ig.rules.context import Context
+from onnx_ig.rules.quantization import STRAIGHT
 from onnx_ig.rules.recurrent import Recurrent
 from onnx_ig.rules.recurrent_lstm import lstm_directions
 from onnx_ig.rules.registry import gradient
@@ -17,7 +18,7 @@ _SCALES = {1: 8, 2: 10}
 """Operand of a weight -> operand of its scale; the zero point follows the scale."""
 
 
-@gradient("DynamicQuantizeLSTM", domain="com.microsoft")
+@gradient("DynamicQuantizeLSTM", domain="com.microsoft", estimate=STRAIGHT)
 def dynamic_quantize_lstm(c: Context, *cotangents: Value | None) -> list[Value | None]:
     """LSTM with W = (q - zero) scale, straight through the rounding of its products; gscale = sum of gW (q - zero).
 

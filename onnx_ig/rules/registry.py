@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
@@ -35,12 +35,16 @@ class Rule:
     `function(c, *cotangents)` returns one contribution per operand, None where nothing flows. With `broadcasts` every
     contribution has the shape of the first output and the walker sums it to the operand's shape. `zero` says that the
     derivative is zero by mathematics (a comparison, Floor, Shape), which is a statement, not an omission.
+    `carries`: which outputs have a cotangent; None for those of floats. `estimate`: what stands for a derivative that is
+    zero by mathematics (a straight-through estimator).
     """
 
     function: Callable[..., Contributions]
     broadcasts: bool = False
     zero: bool = False
     source: str = ""
+    carries: tuple[int, ...] | None = None
+    estimate: str = ""
 
 
 @dataclass
@@ -57,12 +61,20 @@ class RuleSet:
     inherits: frozenset[str] | None = None
     table: dict[tuple[str, str], Rule] = field(default_factory=dict)
 
-    def rule(self, *operators: str, domain: str = "", broadcasts: bool = False) -> Callable[[Any], Any]:
+    def rule(
+        self,
+        *operators: str,
+        domain: str = "",
+        broadcasts: bool = False,
+        carries: tuple[int, ...] | None = None,
+        estimate: str = "",
+    ) -> Callable[[Any], Any]:
         """Decorator: registers a function as the rule of each operator named."""
 
         def register(function: Callable[..., Contributions]) -> Callable[..., Contributions]:
+            rule = Rule(function, broadcasts, source=function.__doc__ or "", carries=carries, estimate=estimate)
             for operator in operators:
-                self._add((domain, operator), Rule(function, broadcasts=broadcasts, source=function.__doc__ or ""))
+                self._add((domain, operator), rule)
             return function
 
         return register
@@ -86,6 +98,18 @@ class RuleSet:
         """Whether there is a rule for an operator, here or in the parents."""
         return self.find(domain, operator) is not None
 
+    def without_estimates(self) -> RuleSet:
+        """The same rules, but operators whose derivative is only estimated are refused."""
+        estimates = {key: rule for rules in self._line() for key, rule in rules.table.items() if rule.estimate}
+        refusing = {key: replace(rule, function=_refuse_estimate) for key, rule in estimates.items()}
+        return RuleSet(self.name, self, self.compares, table=refusing)
+
+    def _line(self) -> Iterator[RuleSet]:
+        """The set and its parents."""
+        yield self
+        if self.parent is not None:
+            yield from self.parent._line()
+
     def _add(self, key: tuple[str, str], rule: Rule) -> None:
         if key in self.table:
             raise ValueError(f"rule set {self.name!r} has two rules for {key}")
@@ -94,6 +118,13 @@ class RuleSet:
 
 def _nothing(c: Context, *cotangents: ir.Value | None) -> Contributions:
     return (None,) * len(c.inputs)
+
+
+def _refuse_estimate(c: Context, *cotangents: ir.Value | None) -> Contributions:
+    raise c.refuse(
+        "it rounds, so its derivative is zero wherever there is one",
+        "Pass quantized='straight-through' for the straight-through estimate, or explain the model before quantisation.",
+    )
 
 
 GRADIENT = RuleSet("gradient")

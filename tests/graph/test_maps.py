@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import onnx_ig
-from onnx_ig.errors import ModelError
+from onnx_ig.errors import ModelError, OnnxIgWarning
 from onnx_ig.graph.load import load
 from onnx_ig.graph.maps import NOTES
 from tests.gradcheck import Runner
@@ -61,7 +61,8 @@ def test_probabilities_and_gradients() -> None:
     x = np.array([[0.5, -0.2, 0.1]], np.float32)
     runner = Runner(proto)
     by_label = runner({"x": x})[1][0]
-    augmented = onnx_ig.add_gradients(proto)
+    with pytest.warns(OnnxIgWarning, match="left out"):
+        augmented = onnx_ig.add_gradients(proto)
     label, p, gradient = Runner(augmented)({"x": x, "grad_p": np.array([[0.0, 1.0]], np.float32)})
     assert label[0] == max(by_label, key=by_label.get)
     np.testing.assert_allclose(p[0], [by_label[0], by_label[1]], rtol=1e-5)

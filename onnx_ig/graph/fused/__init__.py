@@ -19,9 +19,11 @@ from onnx_ig.graph.fused import (
     linear,
     normalization,
     products,
+    quantized,
     refused,
     rotary,
     vectors,
+    weights,
 )
 from onnx_ig.graph.fused.table import FUSED, REASON, Fused, Unexpanded
 from onnx_ig.graph.names import Names
@@ -38,10 +40,12 @@ __all__ = [
     "linear",
     "normalization",
     "products",
+    "quantized",
     "refused",
     "rotary",
     "unfuse",
     "vectors",
+    "weights",
 ]
 
 
@@ -63,7 +67,7 @@ def unfuse(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> b
         op = emitters.setdefault(graph, Inserter(graph, names, model.opset_imports[""]))
         before = list(graph)
         try:
-            FUSED[node.domain, node.op_type](Fused(node, op))
+            FUSED[node.domain, node.op_type](Fused(node, op, model.opset_imports))
             changed = True
         except Unexpanded as why:
             node.meta[REASON] = (why.reason, why.remedy)

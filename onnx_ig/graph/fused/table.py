@@ -46,9 +46,14 @@ class Unexpanded(Exception):
 class Fused(Old):
     """A node to be written out. Unlike a node of an old opset it keeps its attributes, in case it has to stay."""
 
-    def __init__(self, node: ir.Node, op: Inserter):
+    def __init__(self, node: ir.Node, op: Inserter, imports: dict[str, int]):
         super().__init__(node, op)
         self.opset = op.opset
+        self._imports = imports
+
+    def at_least(self, opset: int) -> None:
+        """Raise the model to an opset that has what is to be emitted; from 20 to 21 no operator changes its meaning."""
+        self.op.opset = self._imports[""] = max(self._imports[""], opset)
 
     def attr(self, name: str, default: Any = None) -> Any:
         """The value of an attribute; `default` where the node has none."""

@@ -66,6 +66,37 @@ def test_a_weight_read_in_both_branches_and_outside(c: bool) -> None:
     check_text(text, {"x": rng.standard_normal((2, 3)), "w": rng.standard_normal(3), "c": c})
 
 
+@pytest.mark.parametrize("n", [0, 2])
+@pytest.mark.parametrize("c", [True, False])
+def test_a_loop_and_a_scan_in_a_branch_in_a_branch(c: bool, n: int) -> None:
+    text = """
+    g (T[S,3] x, T[3] w, bool c, int64 n) => (T[3] y)
+    {
+      y = If (c) <
+        then_branch = t () => (T[3] a) {
+          z = Mul(w, w)
+          a = If (c) <
+            then_branch = tt () => (T[3] u) {
+              v = Tanh(z)
+              u, rest = Loop (n, , v, n) <body = b (int64 i, bool d, T[3] s, int64 k) => (bool d2, T[3] s2, int64 k2) {
+                d2 = Identity(d)
+                row = Gather(x, i)
+                m = Mul(s, row)
+                s2 = Add(m, v)
+                k2 = Add(k, i)
+              }>
+            },
+            else_branch = tf () => (T[3] q) { q = Identity(z) }>
+        },
+        else_branch = f () => (T[3] e) {
+          h = Exp(w)
+          e = Scan <num_scan_inputs = 1, body = sb (T[3] r, T[3] p) => (T[3] r2) { o = Mul(r, p) r2 = Add(o, h) }> (h, x)
+        }>
+    }
+    """
+    check_text(text, {"x": rng.standard_normal((2, 3)), "w": rng.standard_normal(3), "c": c, "n": n}, wrt=["x", "w"])
+
+
 FUNCTIONS = """
 g (T[S,3] x, T[3] w) => (T[3] y)
 {

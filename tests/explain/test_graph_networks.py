@@ -131,6 +131,26 @@ def test_shares_by_group() -> None:
     assert part["atoms"].sum() == pytest.approx(part.prediction[0] - part.baseline_prediction[0], rel=1e-9)
 
 
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_one_file_for_a_server(output: str) -> None:
+    """`rewrite` keeps the shapes of the graph and explains its largest output."""
+    import onnxruntime
+
+    model = onnx_ig.rewrite(network("index [2, E]", "ScatterElements", output), n_steps=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    given = feeds("index [2, E]", ATOMS, EDGES, BONDS)
+    names = [o.name for o in session.get_outputs()]
+    results = dict(zip(names, session.run(None, given), strict=True))
+    entry = np.unravel_index(int(results["logits"].argmax()), results["logits"].shape)
+    assert results["attributed_target"].tolist() == [list(map(int, entry))]
+    explainer = onnx_ig.Explainer(network("index [2, E]", "ScatterElements", output))
+    target = tuple(map(int, entry)) if len(entry) > 1 else int(entry[0])
+    expected = explainer.attribute(given, target=target, n_steps=8)
+    for name in ("atoms", "bonds"):
+        np.testing.assert_allclose(results[f"{name}_attribution"], expected[name], atol=1e-12)
+    assert results["convergence_delta"].shape == (1, 1)
+
+
 @pytest.mark.parametrize("edges", EDGE_INPUTS)
 def test_one_atom_without_bonds_settles_nothing_for_the_next_graph(edges: str) -> None:
     """With a single node, rows together are as rows alone: no proof of a batch."""

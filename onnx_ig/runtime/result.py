@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,7 +118,13 @@ class Attribution:
             raise
         return path
 
-    def plot(self, path: str | os.PathLike[str] | None = None, *, input: str | None = None, **options: Any) -> Any:
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        input: str | None = None,  # noqa: A002  (the word that the command line uses)
+        **options: Any,
+    ) -> Any:
         """A picture of the attribution of one input (the only one, or `input`), written to `path` where given.
 
         See `onnx_ig.plot.picture` for the options. Raises MissingDependencyError without the `plot` extra.
@@ -131,10 +139,10 @@ class Attribution:
 def load_result(path: str | os.PathLike[str]) -> Attribution:
     """Read what `Attribution.save` wrote. Raises ModelError where the file is not such a file."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as opened, np.lib.npyio.NpzFile(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         about: Mapping[str, Any] = json.loads(bytes(arrays.pop("onnx_ig")).decode())
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ModelError(f"{path} is not a file that Attribution.save wrote: {error}") from error
     if about.get("format") != _FORMAT:
         raise ModelError(f"{path} has format {about.get('format')!r}; this onnx_ig reads {_FORMAT}")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import onnx
 import onnx_ir as ir
 
+from onnx_ig.graph.attention_shapes import attention_outputs
 from onnx_ig.graph.bodies import final_values
 from onnx_ig.graph.contrib import runtime_outputs
 from onnx_ig.graph.sizes import Size, Symbols
@@ -35,7 +36,8 @@ def fill(
         for node in graph:
             if symbols is not None:
                 symbols.follow(node)
-            if node.domain in _INFERRED and any(v.type is None and v.name for v in node.outputs):
+            open_types = any(v.type is None and v.name for v in node.outputs)
+            if node.domain in _INFERRED and open_types and node.op_type != "Attention":
                 _go_on(node, imports)
             known = _beyond_inference(node, declared, symbols)
             for value, (value_type, shape) in zip(node.outputs, known or (), strict=False):
@@ -61,6 +63,8 @@ def _beyond_inference(node: ir.Node, declared: Mapping[ir.Value, Known], symbols
         return [declared.get(v, (None, None)) for v in node.outputs]
     if node.domain == "" and node.op_type == "Loop":
         return final_values(node)
+    if node.domain == "" and node.op_type == "Attention":
+        return attention_outputs(node)
     output = node.outputs[0]
     if node.domain != "" or (output.shape is not None and not any(_open(d) for d in output.shape)):
         return None

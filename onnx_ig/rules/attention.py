@@ -102,7 +102,7 @@ class _Scores:
             p = op.Softmax(exact, axis=-1)
         else:
             top = op.ReduceMax(exact, [-1], keepdims=1)
-            nowhere = op.Less(top, float(np.finfo(z.dtype.numpy()).min))  # -inf: no key is left in this row
+            nowhere = op.Less(top, float(exact.dtype.min))  # -inf: no key is left in this row
             p = op.Softmax(op.Where(nowhere, 0.0, exact), axis=-1)
             p = op.Where(nowhere, 0.0, p)
         self.probabilities = p if exact is z else op.CastLike(p, z)

@@ -11,7 +11,7 @@ from onnx_ig.errors import FeedError, OptionError
 from onnx_ig.explain.baselines import baseline_arrays, held_masks, path_arrays, reference_arrays
 from onnx_ig.explain.findings import warn_about
 from onnx_ig.explain.models import Models
-from onnx_ig.explain.probe import probe
+from onnx_ig.explain.probe import Shapes, probe, shapes_of_rows
 from onnx_ig.explain.run import Job, attribute_target
 from onnx_ig.graph.load import ModelLike
 from onnx_ig.methods import method_named
@@ -71,7 +71,8 @@ class Explainer:
         values = {v.name or "": s.name for s in self.subject.moved for v in s.values}
         self.batching = by_dataflow(self.subject.graph, values, self.subject.output, batch_axes)
         self._models = Models(self.subject, self.method, providers, session_options, runtime)
-        self._probed = False
+        self._by_dataflow = self.batching
+        self._probed: Shapes | None = None
         self._models.check(self.batching)
 
     def attribute(
@@ -113,12 +114,15 @@ class Explainer:
         Raises FeedError, OptionError, RunError. Warns OnnxIgWarning where the answer needs care.
         """
         _check_arguments(self.method.path, baselines, held, path, references, internal_batch_size)
+        if not (progress is None or isinstance(progress, bool) or callable(progress)):
+            raise OptionError(f"progress={progress!r}: a function of (done, all), or True for a bar, is needed")
         given = check_feeds(self._models.inputs, feeds, self.batching.axes)
         if self.batching.batched and samples_in(given, self.batching.axes) == 0:
             raise FeedError("the feeds hold no samples")
-        if not self._probed:
-            self.batching = probe(self.batching, self.subject.output, given, self._models.forward)
-            self._probed = True
+        shapes = shapes_of_rows(self._by_dataflow, given)
+        if self._probed is None or (self._by_dataflow.candidate and self._probed != shapes):
+            self.batching = probe(self._by_dataflow, self.subject.output, given, self._models.forward)
+            self._probed = shapes
         batching = self.batching
         n = samples_in(given, batching.axes) if batching.batched else 1
         split = split_of(internal_batch_size, batching.fixed, memory_budget, self._models.forward_session)

@@ -10,12 +10,27 @@ from onnx_ig.errors import RunError
 from onnx_ig.rewriter.batching import Batching
 from onnx_ig.runtime.session import Array
 
-__all__ = ["probe"]
+__all__ = ["Shapes", "probe", "shapes_of_rows"]
 
 _CLOSE = {2: 3e-2, 4: 2e-4, 8: 1e-9}
 """Largest relative difference of rows that agree, by bytes of the float type."""
 
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+
+
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def shapes_of_rows(batching: Batching, feeds: Mapping[str, Array]) -> Shapes:
+    """Shapes of the feeds beside the number of rows: what a probe shows holds for feeds of these.
+
+    A graph of one node passes for a batch of one; the next graph has other edges.
+    """
+    shapes = []
+    for name, array in sorted(feeds.items()):
+        axis = batching.axes[name]
+        shapes.append((name, array.shape if axis is None else array.shape[:axis] + array.shape[axis + 1 :]))
+    return tuple(shapes)
 
 
 def probe(batching: Batching, output: str, feeds: Mapping[str, Array], run: Run) -> Batching:

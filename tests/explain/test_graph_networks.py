@@ -162,6 +162,25 @@ def test_one_atom_without_bonds_settles_nothing_for_the_next_graph(edges: str) -
     np.testing.assert_allclose(found["atoms"], expected["atoms"], atol=1e-8)
 
 
+def test_a_graph_as_a_matrix() -> None:
+    """links [V, V] in place of edges; again a graph of one node first, for which rows alone run."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 20]>
+        g (double[V, V] links, double[V, 4] atoms) => (double[V, 6] logits) {
+            heard = MatMul (links, atoms)  state = Tanh (heard)  logits = MatMul (state, own) }"""
+    )
+    model.graph.initializer.append(numpy_helper.from_array(WEIGHTS["own"], "own"))
+    explainer = onnx_ig.Explainer(model, inputs="atoms")
+    explainer.attribute({"links": np.ones((1, 1)), "atoms": ATOMS[:1]}, target="predicted")
+    links = (rng.random((5, 5)) < 0.5).astype(np.float64)
+    found = explainer.attribute({"links": links, "atoms": ATOMS}, target=(2, 1), n_steps=8)
+
+    def second(values: Mapping[str, Array]) -> float:
+        return float((np.tanh(links @ values["atoms"]) @ WEIGHTS["own"])[2, 1])
+
+    np.testing.assert_allclose(found["atoms"], integrated(second, {"atoms": ATOMS})["atoms"], atol=1e-8)
+
+
 def test_several_graphs_in_one_list_of_nodes() -> None:
     """A vector says which graph a node belongs to; the graphs' number is data."""
     model = onnx.parser.parse_model(

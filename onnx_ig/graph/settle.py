@@ -1,4 +1,4 @@
-"""Attributes written out where onnx's shape inference reads a node otherwise than runtimes do.
+"""Nodes written out where shape inference, onnx's or a runtime's, reads them otherwise than runtimes compute them.
 
 A wrong shape is worse than none: everything inferred behind it is wrong, and rules trust shapes.
 """
@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_ig.graph.names import Names
+from onnx_ig.graph.upgrade.adapter import Inserter
+
 __all__ = ["settle"]
 
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
 def settle(model: ir.Model) -> bool:
-    """Write the attributes of the first node out that needs it. Returns whether there was one: shapes must be inferred
-    anew then, and the next one looked for.
+    """Write the first node out that needs it. Returns whether there was one: shapes must be inferred anew then, and the
+    next one looked for.
 
     STFT without `onesided`: the default is 1 (ONNX STFT-17), inference takes 0.
     Pools whose ceil_mode would start a window in the end pads: the operators and runtimes leave it out (AveragePool-19,
     MaxPool-22), inference counts it. They get end pads without ceil_mode. Lengths must be known numbers for that.
+    Range from tensors of one axis and one element (the standard's own body of AffineGrid): ONNX Runtime runs it, and
+    does not load it where it knows the shapes.
     """
     for graph in model.graphs():
         for node in graph:
@@ -31,7 +36,20 @@ def settle(model: ir.Model) -> bool:
                 return True
             if node.op_type in _POOLS and _settle_pool(node):
                 return True
+            if node.op_type == "Range" and _settle_range(node, model):
+                return True
     return False
+
+
+def _settle_range(node: ir.Node, model: ir.Model) -> bool:
+    long = [i for i, v in enumerate(node.inputs) if v is not None and v.shape is not None and len(v.shape) == 1]
+    if not long or node.graph is None:
+        return False
+    op = Inserter(node.graph, Names(model), model.opset_imports[""])
+    op.before = node
+    for index in long:
+        node.replace_input_with(index, op.Squeeze(node.inputs[index]))
+    return True
 
 
 def _settle_pool(node: ir.Node) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_ig.errors import OptionError
 from onnx_ig.graph.sources import Source
+from onnx_ig.runtime.arrays import as_array, converted
 from onnx_ig.runtime.session import Array
 
 __all__ = ["baseline_arrays", "held_masks", "path_arrays", "reference_arrays"]
@@ -24,7 +25,7 @@ def _by_name(given: Any, moved: Sequence[Source], argument: str) -> dict[str, An
                 f"{argument}: {unknown[0]!r} is not attributed; attributed are {', '.join(map(repr, names))}"
             )
         return dict(given)
-    if np.ndim(given) == 0 or len(names) == 1:
+    if len(names) == 1 or as_array(given, argument).ndim == 0:
         return dict.fromkeys(names, given)
     raise OptionError(
         f"{argument}: several inputs are attributed; give a dictionary with {', '.join(map(repr, names))}"
@@ -51,7 +52,8 @@ def baseline_arrays(
         if value is None:
             result[source.name] = None
             continue
-        array = np.asarray(value)
+        what = f"baselines: that of {source.name!r}"
+        array = as_array(value, what)
         like = shapes[source.name]
         if source.kind == "tokens" and array.dtype.kind not in "iu":
             if array.ndim == 0 and array == 0:
@@ -61,23 +63,21 @@ def baseline_arrays(
                 f"baselines: {source.name!r} holds token ids; its baseline is None (zero embedding) or integer ids"
             )
         if array.dtype.kind not in "fiub":
-            raise OptionError(f"baselines: that of {source.name!r} is {array.dtype}, not numbers")
+            raise OptionError(f"{what} is {array.dtype}, not numbers")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise OptionError(f"baselines: that of {source.name!r} holds NaN or infinity")
+            raise OptionError(f"{what} holds NaN or infinity")
         if source.kind != "tokens" and not array.any():
-            _fit(array, like, axes[source.name], f"baselines: that of {source.name!r}")
+            _fit(array, like, axes[source.name], what)
             result[source.name] = None
             continue
-        result[source.name] = _fit(
-            array.astype(like.dtype), like, axes[source.name], f"baselines: that of {source.name!r}"
-        )
+        result[source.name] = _fit(converted(array, like.dtype, what), like, axes[source.name], what)
     return result
 
 
 def _whole(given: Any, name: str, shapes: Mapping[str, Array], axes: Mapping[str, int | None]) -> Array:
     """A baseline in the integer type that is fed. Raises OptionError where it does not fit into it."""
-    array, like = np.asarray(given), shapes[name]
     what = f"baselines: that of {name!r}"
+    array, like = as_array(given, what), shapes[name]
     if array.dtype.kind not in "fiub" or not (array == array.astype(like.dtype)).all():
         raise OptionError(f"{what} must hold numbers that fit into {like.dtype}, the type of what is fed")
     return _fit(array.astype(like.dtype), like, axes[name], what)
@@ -109,7 +109,7 @@ def held_masks(
         raise OptionError("held: give a dictionary {input: bool mask}")
     result = {}
     for name, mask in _by_name(given, moved, "held").items():
-        array = np.asarray(mask)
+        array = as_array(mask, f"held: the mask of {name!r}")
         if array.dtype != np.bool_:
             raise OptionError(f"held: the mask of {name!r} is bool, not {array.dtype}")
         result[name] = _fit(array, shapes[name], axes[name], f"held: the mask of {name!r}")
@@ -122,7 +122,7 @@ def reference_arrays(
     """One dictionary of baselines for each of the R references. Raises OptionError."""
     if given is None:
         raise OptionError("expected_gradients needs references={input: array [R, ...]}")
-    named = {n: np.asarray(a) for n, a in _by_name(given, moved, "references").items()}
+    named = {n: as_array(a, f"references: those of {n!r}") for n, a in _by_name(given, moved, "references").items()}
     missing = [s.name for s in moved if s.name not in named]
     if missing:
         raise OptionError(f"references: there are none for {missing[0]!r}")
@@ -147,7 +147,10 @@ def path_arrays(
     steps: dict[str, tuple[Array, Array]] = {}
     starts: dict[str, Array] = {}
     for name, value in _by_name(given, moved, "path").items():
-        points = _points(np.asarray(value, np.float64), shapes[name], axes[name], name)
+        given_path = as_array(value, f"path: that of {name!r}")
+        if given_path.dtype.kind not in "fiub":
+            raise OptionError(f"path: that of {name!r} is {given_path.dtype}, not numbers")
+        points = _points(given_path.astype(np.float64), shapes[name], axes[name], name)
         axis = axes[name]
         where = 0 if axis is None else axis + 1
         middle = np.moveaxis((points[1:] + points[:-1]) / 2, 0, where)

@@ -79,7 +79,8 @@ class Models:
         present = {v.name for v in model.graph.outputs}
         wanted = [self.subject.output, *(s.name for s in self.subject.moved if s.kind == "value")]
         model.graph.outputs[:] = [v for v in model.graph.outputs if isinstance(v.type, ir.TensorType)]
-        extra = [v for node in model.graph for v in node.outputs if v.name in wanted and v.name not in present]
+        inner = [*model.graph.inputs, *(v for node in model.graph for v in node.outputs)]
+        extra = [v for v in inner if v.name in wanted and v.name not in present]
         model.graph.outputs.extend(extra)
         return model
 

@@ -20,6 +20,7 @@ __all__ = [
     "graph_values",
     "named",
     "only_float_output",
+    "start_of",
 ]
 
 _HELD_NAMES = re.compile(
@@ -52,7 +53,9 @@ class Source:
 
 
 def named(names: str | Sequence[str] | None) -> list[str]:
-    """One name or several as a list; empty for None."""
+    """One name or several as a list; empty for None. Raises OptionError for what is neither."""
+    if names is not None and not isinstance(names, str | Sequence):
+        raise OptionError(f"{names!r} is no name of a value; give one name or a list of names")
     return [names] if isinstance(names, str) else list(names or ())
 
 
@@ -64,7 +67,7 @@ def graph_values(graph: ir.Graph) -> dict[str, ir.Value]:
 
 def float_value(values: dict[str, ir.Value], name: str, argument: str) -> ir.Value:
     """The value `name`; raises OptionError where there is none or it is not a float tensor."""
-    if name not in values:
+    if not isinstance(name, str) or name not in values:
         known = ", ".join(repr(n) for n, v in values.items() if is_float(v.dtype) and not v.is_initializer())
         if len(known) > 600:
             known = known[:600] + " ..."
@@ -79,7 +82,7 @@ def float_value(values: dict[str, ir.Value], name: str, argument: str) -> ir.Val
 
 def only_float_output(graph: ir.Graph) -> str:
     """Name of the only float output; raises OptionError where there are several or none."""
-    floats = [v.name or "" for v in graph.outputs if is_float(v.dtype)]
+    floats = list(dict.fromkeys(v.name or "" for v in graph.outputs if is_float(v.dtype)))
     if len(floats) == 1:
         return floats[0]
     if not floats:
@@ -108,6 +111,12 @@ def _classify(value: ir.Value) -> Source:
             return Source(name, "held", reason=f"it is the sequence length of {node.op_type} {node.name!r}")
     if _HELD_NAMES.search(name):
         return Source(name, "held", reason="its name says mask, length, position, segment or state")
+    return start_of(value)
+
+
+def start_of(value: ir.Value) -> Source:
+    """What a graph input is by its type and use alone, whatever its name says: for inputs asked for."""
+    name = value.name or ""
     if is_float(value.dtype):
         return Source(name, "float", (value,))
     selected = lookups(value)

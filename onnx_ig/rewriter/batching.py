@@ -53,6 +53,8 @@ def by_dataflow(
 
     `wanted` maps each value that moves to the input that it comes from (its own name for an input).
     """
+    if given is not None and not isinstance(given, Mapping):
+        raise OptionError(f"batch_axes={given!r}: give a dictionary {{input: axis, or None}}")
     unknown = [name for name in given or {} if name not in {v.name for v in graph.inputs}]
     if unknown:
         raise OptionError(f"batch_axes: the model has no input {unknown[0]!r}")

@@ -85,12 +85,18 @@ def rewrite(
     if loop not in ("batched", "looped"):
         raise OptionError(f"loop={loop!r}: 'batched' or 'looped'")
     nodes_and_weights(quadrature, n_steps)
+    _check_size(steps_per_iteration)
     subject = subject_of(model, inputs, output, rule_set_named(chosen.rules, quantized), quantized)
     warn_of(subject.graph.meta.get(NOTES, ()))
     batching = _decide(subject, batch_axes, batchable)
     served = _Served(subject, chosen, batching, runtime)
     result = served.build(n_steps, quadrature, loop, steps_per_iteration, target, baselines)
     return deliver(result, save_as)
+
+
+def _check_size(size: int | None) -> None:
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1):
+        raise OptionError(f"steps_per_iteration={size!r}: a whole number of at least 1 is needed")
 
 
 def _decide(subject: Subject, axes: Mapping[str, int | None] | None, batchable: bool | None) -> Batching:
@@ -149,7 +155,7 @@ class _Served:
         alphas, weights = nodes_and_weights(quadrature, n_steps) if line else (np.ones(1), np.ones(1))
         free = self.batching.mode == "free"
         if line and (loop == "looped" or not free):
-            size = (per_iteration or 1) if free else 1
+            size = min(per_iteration or 1, len(alphas)) if free else 1
             totals = self._loop(step, given, alphas, weights, size, moved)
         else:
             given |= {"ig:alphas": self._per_sample(alphas), "ig:weights": self._per_sample(weights)}

@@ -12,6 +12,7 @@ from onnx_ig.errors import OptionError
 from onnx_ig.graph.emit import Emitter
 from onnx_ig.graph.sources import Source
 from onnx_ig.rewriter.subject import Subject
+from onnx_ig.runtime.arrays import as_array, converted
 
 __all__ = ["Starts"]
 
@@ -72,13 +73,13 @@ class Starts:
         if isinstance(given, str):
             if given != "input":
                 raise OptionError(f"{what} is {given!r}; give 0, a number, an array or 'input'")
-        elif given is None or (np.ndim(given) == 0 and given == 0):
+        elif given is None or (np.ndim(given := as_array(given, what)) == 0 and given == 0):
             return np.zeros((), subject.value(source.name).dtype.numpy()) if source.kind == "numbers" else None  # type: ignore[union-attr]
         if source.kind == "value":
             raise OptionError(f"{what}, an internal value, is zero in a one-file model")
         if isinstance(given, str):
             return given
-        array = np.asarray(given)
+        array = as_array(given, what)
         x = subject.value(source.name)
         allowed = "iu" if source.indirect else "fiu"
         if x.dtype is None or array.dtype.kind not in allowed:
@@ -86,7 +87,7 @@ class Starts:
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise OptionError(f"{what} holds NaN or infinity")
         self._check_row(array, x, what)
-        return array.astype(x.dtype.numpy())
+        return converted(array, x.dtype.numpy(), what)
 
     def _check_row(self, array: np.ndarray, x: ir.Value, what: str) -> None:
         if x.shape is None:

@@ -8,17 +8,21 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from onnx_ig.errors import OptionError
+from onnx_ig.errors import ModelError, OptionError
 from onnx_ig.graph.load import ModelLike, load
 from onnx_ig.graph.maps import NOTES
+from onnx_ig.graph.names import Names
 from onnx_ig.graph.prepare import prepare
-from onnx_ig.graph.sources import Source, classify, float_value, graph_values, named, only_float_output
+from onnx_ig.graph.sources import Source, classify, float_value, graph_values, named, only_float_output, start_of
 from onnx_ig.graph.subgraphs import subgraphs
 from onnx_ig.manifest import Metadata, read
 from onnx_ig.reverse import path_nodes
 from onnx_ig.rules import GRADIENT, RuleSet
 
 __all__ = ["Subject", "candidates", "subject_of"]
+
+_PORT = "ig:"
+"""What the names of the models that run inside begin with (`onnx_ig.rewriter.step`)."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,7 @@ def subject_of(
     missing where several would do.
     """
     prepared = prepare(load(model), rules.knows)
+    _free_ports(prepared)
     graph = prepared.graph
     values = graph_values(graph)
     chosen = only_float_output(graph) if output is None else output
@@ -90,6 +95,23 @@ def subject_of(
     return Subject(prepared, tuple(moved), tuple(held), chosen, metadata, quantized, tuple(found))
 
 
+def _free_ports(model: ir.Model) -> None:
+    """Rename values inside the model whose names are those of ports: a rewritten model, rewritten again, has some.
+
+    Raises ModelError for an input or output of the model, whose name is the caller's.
+    """
+    names = Names(model)
+    for value in (*model.graph.inputs, *model.graph.outputs):
+        if (value.name or "").startswith(_PORT):
+            raise ModelError(
+                f"{value.name!r}: names that begin with {_PORT!r} are kept for onnx_ig; rename it in the model"
+            )
+    for graph in model.graphs():
+        for value in (*graph.inputs, *graph.initializers.values(), *(v for n in graph for v in n.outputs)):
+            if (value.name or "").startswith(_PORT):
+                value.name = names.fresh("ig_" + (value.name or "").removeprefix(_PORT))
+
+
 def _estimates(graph: ir.Graph, output: ir.Value, moved: Sequence[Source], rules: RuleSet) -> list[str]:
     """What is said of the nodes on the path whose derivative is estimated; nothing where there are none."""
     live, _, _ = path_nodes(list(graph), [output], [v for s in moved for v in s.values], rules)
@@ -104,9 +126,13 @@ def _estimates(graph: ir.Graph, output: ir.Value, moved: Sequence[Source], rules
 def _asked(name: str, sources: Sequence[Source], values: dict[str, ir.Value]) -> Source:
     """A source by name: overrides what is held by default."""
     known = {s.name: s for s in sources}
-    if name in known and known[name].indirect:
-        return known[name]
+    if name in known and (source := start_of(values[name])).indirect:
+        return source
     value = float_value(values, name, "inputs")
+    if value.is_initializer() and name not in known:
+        raise OptionError(
+            f"inputs: {name!r} is a weight, the same for all samples; onnx_ig.add_gradients(wrt={name!r}) gives its gradient"
+        )
     return Source(name, "float" if name in known else "value", (value,))
 
 

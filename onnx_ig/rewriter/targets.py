@@ -70,7 +70,10 @@ def target_nodes(
 def _checked(target: str | int | tuple[int, ...], y: ir.Value, batched: bool) -> tuple[int, ...]:
     if isinstance(target, str):
         raise OptionError(f"target={target!r}: give 'predicted', 'input', an index or a tuple of indices")
-    entries = tuple(int(i) for i in target) if isinstance(target, tuple) else (int(target),)
+    entries = target if isinstance(target, tuple) else (target,)
+    if any(isinstance(i, bool) or not isinstance(i, int | np.integer) for i in entries):
+        raise OptionError(f"target={target!r}: indices are whole numbers")
+    entries = tuple(map(int, entries))
     if y.shape is None:
         raise OptionError("target: the output's rank is not known, so an index cannot be placed; use 'predicted'")
     sizes = list(y.shape)[1:] if batched else list(y.shape)

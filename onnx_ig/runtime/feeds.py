@@ -82,7 +82,11 @@ def _check(declared: Any, given: Any, batch: int | None) -> Array:
 
 def _convert(name: str, array: Array, wanted: np.dtype[Any]) -> Array:
     if array.dtype.kind in "fiub" and wanted.kind == "f":
-        return array.astype(wanted)
+        with np.errstate(over="ignore"):
+            narrow = array.astype(wanted)
+        if not np.isfinite(narrow).all() and np.isfinite(array).all():
+            raise FeedError(f"input {name!r} is {wanted}, and what is fed holds numbers too large for it")
+        return narrow
     if array.dtype.kind in "iu" and wanted.kind in "iu":
         converted = array.astype(wanted)
         if (converted == array).all():

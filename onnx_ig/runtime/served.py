@@ -32,8 +32,11 @@ def load(
     Raises ModelError where there is no such file or it has no `onnx_ig.manifest`, MissingDependencyError without ONNX
     Runtime, OptionError for a provider that is not available.
     """
+    if not isinstance(path, bytes | str | os.PathLike):
+        raise ModelError(f"a rewritten model is a path or the bytes of its file, not {type(path).__name__}")
     if not isinstance(path, bytes) and not os.path.isfile(path):
-        raise ModelError(f"there is no file {os.fspath(path)}")
+        what = "is a folder; give the .onnx file in it" if os.path.isdir(path) else "is no file"
+        raise ModelError(f"{os.fspath(path)!r} {what}")
     return ServedModel(Session(path, providers, session_options))
 
 

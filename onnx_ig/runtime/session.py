@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Providers", "Session", "onnxruntime_module"]
 
 Array: TypeAlias = npt.NDArray[Any]
-Providers: TypeAlias = "Sequence[str | tuple[str, dict[str, Any]]] | None"
+Providers: TypeAlias = "str | Sequence[str | tuple[str, dict[str, Any]]] | None"
 
 _warned = False
 
@@ -63,7 +63,8 @@ class Session:
 
     Args:
         model: a path, or the model's bytes.
-        providers: as `onnxruntime.InferenceSession` takes them; None is CUDA where the package has it, and CPU.
+        providers: as `onnxruntime.InferenceSession` takes them, or the name of one; None is CUDA where the package has
+            it, and CPU.
         session_options: an `onnxruntime.SessionOptions`; None is the default with warnings of the log left out, and
             without memory patterns, which hold a block for every number of rows that a session has seen.
 
@@ -81,7 +82,7 @@ class Session:
     ):
         ort = onnxruntime_module()
         available = ort.get_available_providers()
-        chosen = list(providers) if providers is not None else [
+        chosen = [providers] if isinstance(providers, str) else list(providers) if providers is not None else [
             p for p in ("CUDAExecutionProvider", "CPUExecutionProvider") if p in available
         ]  # fmt: skip
         names = [p if isinstance(p, str) else p[0] for p in chosen]
@@ -128,7 +129,7 @@ class Session:
             return dict(feeds)
         make = onnxruntime_module().OrtValue.ortvalue_from_numpy
         name, number = self._device
-        return {n: make(np.ascontiguousarray(a), name, number) for n, a in feeds.items() if n in self.inputs}
+        return {n: make(np.asarray(a, order="C"), name, number) for n, a in feeds.items() if n in self.inputs}
 
     def run(self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Array]:
         """Run once; feeds that the model does not take are left out. Raises RunError where ONNX Runtime fails."""
@@ -138,12 +139,12 @@ class Session:
         try:
             if any(isinstance(a, value) for a in given.values()):
                 placed = {
-                    n: a if isinstance(a, value) else value.ortvalue_from_numpy(np.ascontiguousarray(a))
+                    n: a if isinstance(a, value) else value.ortvalue_from_numpy(np.asarray(a, order="C"))
                     for n, a in given.items()
                 }
                 arrays = [v.numpy() for v in self._session.run_with_ort_values(names, placed, self._run_options)]
             else:
-                given = {n: np.ascontiguousarray(a) for n, a in given.items()}
+                given = {n: np.asarray(a, order="C") for n, a in given.items()}
                 arrays = self._session.run(names, given, self._run_options)
         except MemoryError:
             raise

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnx_ig.errors import OptionError
+from onnx_ig.runtime.arrays import as_array, converted
 from onnx_ig.runtime.session import Array
 
 __all__ = ["Target", "resolve_targets", "scores_of"]
@@ -53,7 +54,7 @@ def _one(target: Any, output: Array, axis: int | None) -> Target:
         return _indexed(index.astype(np.int64), rows, axis)
     if isinstance(target, str):
         raise OptionError(f"target={target!r}: give 'predicted', an index, a tuple of indices, an array or a list")
-    array = np.asarray(target)
+    array = as_array(target, "target")
     if array.dtype.kind == "f":
         return _cotangent(array, output, rows, axis)
     if array.dtype.kind not in "iu":
@@ -116,7 +117,7 @@ def _cotangent(array: Array, output: Array, rows: Array, axis: int | None) -> Ta
         raise OptionError(f"target: a cotangent has the output's shape {list(output.shape)}, not {list(array.shape)}")
     if not np.isfinite(array).all():
         raise OptionError("target: the cotangent holds NaN or infinity")
-    return Target(None, np.ascontiguousarray(array.astype(output.dtype)))
+    return Target(None, np.asarray(converted(array, output.dtype, "target: the cotangent"), order="C"))
 
 
 def scores_of(output: Array, target: Target, axis: int | None) -> Array:

@@ -101,6 +101,8 @@ def _check(graph: ir.Graph, given: Mapping[str, int | None]) -> None:
                 f"batch_axes: the model has no input {name!r}; its inputs are {', '.join(map(repr, inputs))}"
             )
         shape = inputs[name].shape
+        if axis is not None and (isinstance(axis, bool) or not isinstance(axis, int)):
+            raise OptionError(f"batch_axes: the axis of {name!r} is a whole number or None, not {axis!r}")
         if axis is not None and (axis < 0 or (shape is not None and axis >= len(shape))):
             raise OptionError(f"batch_axes: {name!r} has no axis {axis}")
 

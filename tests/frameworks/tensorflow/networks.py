@@ -139,7 +139,7 @@ def _settled(model: keras.Model) -> keras.Model:
     rng = np.random.default_rng(12)
     for layer in model.layers:
         if isinstance(layer, layers.BatchNormalization):
-            n = len(layer.gamma)
+            (n,) = layer.gamma.shape
             layer.set_weights(
                 [rng.uniform(low, high, n) for low, high in ((0.5, 2), (-0.3, 0.3), (-0.3, 0.3), (0.5, 2))]
             )

@@ -13,12 +13,14 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
+from onnx_ig.graph.causal import causal_conv_body
 from onnx_ig.graph.emit import is_float
 from onnx_ig.graph.subgraphs import captured_values
 
 __all__ = ["expand"]
 
 _DOMAIN = "onnx_ig.expanded"
+_STANDARD = ("", "ai.onnx.preview")
 _log = logging.getLogger(__name__)
 
 
@@ -29,11 +31,13 @@ def expand(model: ir.Model, keep: Callable[[str, str], bool]) -> bool:
     have been inferred, since bodies are built from them. Returns whether anything was changed: the model is then to be
     inlined, and upgraded, as bodies may be written for another opset.
     """
-    version = model.opset_imports[""]
     found = 0
     for graph in model.graphs():
         for node in graph:
-            if node.domain != "" or keep("", node.op_type) or not any(_may_be_float(v) for v in node.inputs):
+            version = model.opset_imports.get(node.domain, 1)
+            if node.domain not in _STANDARD or keep(node.domain, node.op_type):
+                continue
+            if not any(_may_be_float(v) for v in node.inputs):
                 continue
             body = _body(node, version)
             if body is None:
@@ -53,9 +57,9 @@ def expand(model: ir.Model, keep: Callable[[str, str], bool]) -> bool:
 
 def _body(node: ir.Node, version: int) -> onnx.FunctionProto | None:
     """The newest body that is written for opset `version` or an older one; None where the schema has none."""
-    if not onnx.defs.has(node.op_type):
+    if not onnx.defs.has(node.op_type, node.domain):
         return None
-    schema: Any = onnx.defs.get_schema(node.op_type, version)  # onnx's stubs leave its methods out
+    schema: Any = onnx.defs.get_schema(node.op_type, version, node.domain)  # onnx's stubs leave its methods out
     fixed = [v for v in schema.function_opset_versions if v <= version]
     built = [v for v in schema.context_dependent_function_opset_versions if v <= version]
     body = onnx.FunctionProto()
@@ -74,6 +78,8 @@ def _body(node: ir.Node, version: int) -> onnx.FunctionProto | None:
             _log.info("%s %s has no function body here: %s", node.op_type, node.name, error)
             return None
         body.ParseFromString(serialized)
+    if not body.node and node.op_type == "CausalConvWithState":
+        return causal_conv_body(node, version)
     return body if body.node else None
 
 
@@ -103,7 +109,7 @@ def _take_graphs(node: ir.Node, body: onnx.FunctionProto) -> bool:
 
 def _spell_out_defaults(node: ir.Node, version: int) -> None:
     """Bodies refer to attributes by name; those that the node leaves out have the schema's defaults."""
-    for name, attribute in onnx.defs.get_schema(node.op_type, version).attributes.items():
+    for name, attribute in onnx.defs.get_schema(node.op_type, version, node.domain).attributes.items():
         default = attribute.default_value
         if name not in node.attributes and default.type != onnx.AttributeProto.UNDEFINED:
             node.attributes.add(ir.serde.deserialize_attribute(default))

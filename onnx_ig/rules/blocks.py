@@ -30,5 +30,5 @@ def depth_to_space(c: Context, gy: ir.Value) -> Values:
 
 @gradient("SpaceToDepth")
 def space_to_depth(c: Context, gy: ir.Value) -> Values:
-    """gx = DepthToSpace(gy). x [N, C, b*H, b*W], y [N, b*b*C, H, W]. Source: ONNX SpaceToDepth-13."""
-    return (c.op.DepthToSpace(gy, blocksize=c.attr("blocksize"), mode="DCR"),)
+    """gx = DepthToSpace(gy) of the same mode. x [N, C, b*H, b*W], y [N, b*b*C, H, W]. Source: ONNX SpaceToDepth-28."""
+    return (c.op.DepthToSpace(gy, blocksize=c.attr("blocksize"), mode=c.attr("mode", "DCR")),)

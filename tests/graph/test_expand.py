@@ -82,8 +82,18 @@ def test_inside_a_branch() -> None:
     np.testing.assert_allclose(got, [np.exp(-1) - 1, 2], rtol=1e-6)
 
 
-def test_no_types_no_body() -> None:
-    """What a body cannot be built for stays, and is refused by name where it has no rule."""
-    model = node_model("CausalConvWithState", {"x": np.ones((1, 1, 3)), "w": np.ones((1, 1, 2))}, opset=27,
+@pytest.mark.parametrize("optional", [(), ("b",), ("past",), ("b", "past")])
+@pytest.mark.parametrize("activation", ["none", "swish"])
+@pytest.mark.parametrize("taps", [1, 3])
+def test_causal_convolution_of_open_shape(taps: int, activation: str, optional: tuple[str, ...]) -> None:
+    """The standard's body needs the number of channels; ours does not."""
+    shapes = {"x": (2, 3, 4), "w": (3, 1, taps), "b": (3,), "past": (2, 3, taps - 1)}
+    feeds = {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items() if n in ("x", "w", *optional)}
+    model = node_model("CausalConvWithState", {n: feeds.get(n) for n in shapes}, {"activation": activation}, opset=27,
                        shapes="unranked", dtype=np.float32, outputs=["y", "state"])  # fmt: skip
-    assert [n.op_type for n in prepared(model).graph.node] == ["CausalConvWithState"]
+    expanded = prepared(model)
+    assert "CausalConvWithState" not in {n.op_type for n in expanded.graph.node}
+    for got, expected in zip(
+        ReferenceEvaluator(expanded).run(None, feeds), ReferenceEvaluator(model).run(None, feeds), strict=True
+    ):
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)

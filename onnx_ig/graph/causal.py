@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -21,7 +23,7 @@ def causal_conv_body(node: ir.Node, version: int) -> onnx.FunctionProto:
     has_bias, has_past = (len(node.inputs) > i and node.inputs[i] is not None for i in (2, 3))
     nodes: list[onnx.NodeProto] = []
 
-    def emit(op_type: str, inputs: list[str], output: str, **attributes: int) -> str:
+    def emit(op_type: str, inputs: list[str], output: str, **attributes: Any) -> str:
         nodes.append(helper.make_node(op_type, inputs, [output], **attributes))
         return output
 

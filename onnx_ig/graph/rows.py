@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_ig.graph.emit import is_float
@@ -24,6 +25,7 @@ _MOVES = frozenset({"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "
 def pick_rows_as_floats(model: ir.Model) -> bool:
     """Dequantise rows of tables before they are moved, and pick the rows of bags outside loops; in place.
 
+    Rows that only products of integers read become floats and integers again, so that there are floats to start from.
     The results are the same to the bit. Types and shapes must have been inferred; returns whether anything was changed.
     """
     names = Names(model)
@@ -31,6 +33,7 @@ def pick_rows_as_floats(model: ir.Model) -> bool:
     for node in list(model.graph):
         if _is_quantised_lookup(node):
             changed = _dequantised_first(model, node, names) or changed
+            changed = _floats_on_the_way(model, node, names) or changed
         for body in subgraphs(node):
             for inner in list(body):
                 if _picks_a_slice(inner, model.graph):
@@ -70,6 +73,40 @@ def _dequantised_first(model: ir.Model, lookup: ir.Node, names: Names) -> bool:
         _stand_in(value, last)
         changed = True
     return changed
+
+
+def _floats_on_the_way(model: ir.Model, lookup: ir.Node, names: Names) -> bool:
+    """Put DequantizeLinear and QuantizeLinear between a lookup and the products of integers that read its rows.
+
+    Rounding gives back what was there. The scale is 1 unless the model itself has one: what is attributed to a row, its
+    value times its gradient, does not depend on it.
+    """
+    rows = lookup.outputs[0]
+    readers = list(_products(rows))
+    zeros = {node.inputs[2] if len(node.inputs) > 2 else None for node in readers}
+    if len(zeros) != 1 or any(use.node.graph is not model.graph for use in rows.uses()):
+        return False
+    (zero,) = zeros
+    present = [n for n, i in rows.uses() if n.op_type == "DequantizeLinear" and i == 0]
+    op = Inserter(model.graph, names, model.opset_imports[""])
+    others = [(use.node, use.idx) for use in rows.uses() if use.node not in present]
+    op.before = next(n for n in model.graph if n is not lookup and (n in present or any(n is m for m, _ in others)))
+    like = next((n for n in present if n.inputs[1] is not None and n.inputs[1].is_initializer()), None)
+    scale = op.constant(np.ones((), np.float32)) if like is None else like.inputs[1]
+    floats = op.DequantizeLinear(rows, scale, zero) if like is None else _there_already(lookup, like)
+    back = op.QuantizeLinear(floats, scale, zero)
+    for node, index in others:
+        node.replace_input_with(index, back)
+    return True
+
+
+def _products(value: ir.Value) -> Iterator[ir.Node]:
+    """Products of integers that read `value`, as it is or moved about."""
+    for node, index in value.uses():
+        if index == 0 and node.op_type in ("MatMulInteger", "ConvInteger"):
+            yield node
+        elif index == 0 and node.op_type in _MOVES:
+            yield from _products(node.outputs[0])
 
 
 def _there_already(lookup: ir.Node, like: ir.Node) -> ir.Value | None:

@@ -254,3 +254,21 @@ def test_bytes_that_are_used_otherwise_are_held() -> None:
         node("Add", ["f", "g"], ["y"]),
     ]  # fmt: skip
     assert source(model_of(nodes, {}, "x", TensorProto.UINT8, ("N", 4, 4, 3)))[0] == "held"
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_rows_that_only_a_product_of_integers_reads(moved: bool) -> None:
+    """As dynamic quantisation writes an embedding ahead of a layer: floats come between, and change nothing."""
+    weights = np.random.default_rng(2).integers(-9, 9, (4, 5)).astype(np.int8)
+    nodes = [
+        node("Gather", ["t", "ids"], ["q"]), node("Transpose", ["q"], ["m"], perm=[1, 0, 2]),
+        node("MatMulInteger", ["m" if moved else "q", "w", "z"], ["i"]),
+        node("Cast", ["i"], ["f"], to=TensorProto.FLOAT), node("Mul", ["f", "s"], ["y"]),
+    ]  # fmt: skip
+    kind, values, prepared = source(model_of(nodes, {"t": BYTES, "w": weights, **STEPS}))
+    assert kind == "tokens"
+    (producer,) = (n for n in prepared.graph if n.outputs[0].name in values)
+    assert producer.op_type == "DequantizeLinear"
+    (y,) = run(ir.to_proto(prepared), {"ids": IDS})
+    expected = ((BYTES[IDS].astype(int) - 120) @ weights.astype(int)).astype(np.float32) * np.float32(0.05)
+    np.testing.assert_array_equal(y, expected.transpose(1, 0, 2) if moved else expected)

@@ -52,7 +52,8 @@ __all__ = [
 def unfuse(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> bool:
     """Write fused nodes out, in place; `keep(domain, operator)` says which have a rule of their own and stay.
 
-    Types and shapes must have been inferred. Returns whether anything was changed: inference is then to run again.
+    Types and shapes must have been inferred. Returns whether anything was changed: inference is then to run again, and
+    this again, as nodes that could not be written out for want of a rank may have it then.
     """
     known = [n for n in _moving(model) if (n.domain, n.op_type) in FUSED and REASON not in n.meta]
     pending = [n for n in known if keep is None or not keep(n.domain, n.op_type)]
@@ -61,6 +62,7 @@ def unfuse(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> b
     names = Names(model)
     emitters: dict[ir.Graph, Inserter] = {}
     changed = False
+    stays: dict[ir.Node, tuple[str, str]] = {}
     for node in pending:
         graph = node.graph
         assert isinstance(graph, ir.Graph)
@@ -70,8 +72,11 @@ def unfuse(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> b
             FUSED[node.domain, node.op_type](Fused(node, op, model.opset_imports))
             changed = True
         except Unexpanded as why:
-            node.meta[REASON] = (why.reason, why.remedy)
+            stays[node] = (why.reason, why.remedy)
             _take_back(graph, before)
+    if not changed:
+        for node, reason in stays.items():
+            node.meta[REASON] = reason
     return changed
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from onnx_ig.errors import OptionError
 from onnx_ig.graph.emit import Emitter
@@ -21,6 +20,7 @@ from onnx_ig.graph.names import Names
 from onnx_ig.graph.save import deliver
 from onnx_ig.graph.sources import graph_values
 from onnx_ig.graph.types import infer_missing
+from onnx_ig.graph.unused import remove_unused
 from onnx_ig.manifest import AttributedInput, Manifest
 from onnx_ig.methods import Method, method_named
 from onnx_ig.paths import compute_type, to_type
@@ -163,7 +163,7 @@ class _Served:
             totals = inline_steps(op, step, given)
         self._outputs(totals, picked, self._baseline_score(nodes, moved, starts, y, picked))
         self._lead_with_n()
-        RemoveUnusedNodesPass()(self.model)
+        remove_unused(self.model)
         infer_missing(self.model)
         self._describe(target, given_starts, n_steps if line else None, quadrature if line else None, loop)
         return self.model

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from onnx_ig.graph.emit import Emitter
 from onnx_ig.graph.names import Names
 from onnx_ig.graph.sources import graph_values
 from onnx_ig.graph.types import infer_missing
+from onnx_ig.graph.unused import remove_unused
 from onnx_ig.methods import Method
 from onnx_ig.paths import Grid, Single, compute_type, to_type
 from onnx_ig.rewriter.oracle import Oracle, score
@@ -144,7 +144,7 @@ class _Builder:
 
     def finish(self) -> ir.Model:
         self.graph.outputs[:] = self.outputs
-        RemoveUnusedNodesPass()(self.model)
+        remove_unused(self.model)
         self.model.functions.clear()
         infer_missing(self.model)
         return self.model

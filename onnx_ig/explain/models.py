@@ -6,7 +6,7 @@ import tempfile
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
@@ -18,7 +18,7 @@ from onnx_ig.methods import Method
 from onnx_ig.rewriter.batching import Batching
 from onnx_ig.rewriter.step import Moved, StepPlan, probe_model, step_model
 from onnx_ig.rewriter.subject import Subject
-from onnx_ig.runtime.feeds import samples_in
+from onnx_ig.runtime.feeds import ports_of, samples_in
 from onnx_ig.runtime.session import Array, Providers, Session
 from onnx_ig.runtime.sizing import Estimate, Split
 from onnx_ig.runtime.steps import StepRunner, run_rows
@@ -58,7 +58,8 @@ class Models:
         self.forward_session = self.open(forward)
         live = Liveness(forward)
         self._forward_bytes: Estimate = lambda feeds: live.peak(feeds, {}, 1)
-        self.inputs: dict[str, Any] = self.forward_session.inputs
+        unranked = {v.name or "" for v in subject.graph.inputs if v.shape is None}
+        self.inputs = ports_of(self.forward_session.inputs, unranked)
         self.runtime = runtime or _RUNTIMES.get(self.forward_session.providers[0], "cpu")
         self._steps: dict[StepPlan, StepRunner] = {}
         self._probes: dict[StepPlan, StepRunner] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_ig.graph.emit import Emitter
@@ -49,8 +50,9 @@ def loop_over_steps(
     body.outputs.append(inner.Identity(condition))
     for name, total in carried.items():
         body.outputs.append(inner.Add(total, found[name]))
+    going = op.constant(np.asarray(True))  # onnx.reference runs a Loop without a condition no times
     sums = op.node(
-        "Loop", (op.Gather(op.Shape(alphas), 0), None, *totals.values()), {"body": body}, outputs=max(1, len(totals))
+        "Loop", (op.Gather(op.Shape(alphas), 0), going, *totals.values()), {"body": body}, outputs=max(1, len(totals))
     )
     results = sums if isinstance(sums, tuple) else (sums,)
     for name, result in zip(totals, results, strict=True):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from onnx_ig.errors import FeedError
 from onnx_ig.runtime.session import Array
 
-__all__ = ["check_feeds", "samples_in"]
+__all__ = ["Port", "check_feeds", "ports_of", "samples_in"]
 
 _TYPES = {
     "tensor(float)": np.float32,
@@ -28,12 +29,33 @@ _TYPES = {
 }
 
 
+@dataclass(frozen=True)
+class Port:
+    """An input of a session. `type` as ONNX Runtime writes it; `shape` None where the file does not say the rank."""
+
+    name: str
+    type: str
+    shape: Sequence[int | str | None] | None
+
+
+def ports_of(inputs: Mapping[str, Any], unranked: Collection[str] | None = None) -> dict[str, Port]:
+    """What a session says of its inputs.
+
+    ONNX Runtime gives a scalar and an input of unknown rank the same shape, []; `unranked` names the latter, None: all
+    that look so may be of any rank.
+    """
+    return {
+        n: Port(n, i.type, None if not i.shape and (unranked is None or n in unranked) else i.shape)
+        for n, i in inputs.items()
+    }
+
+
 def check_feeds(
-    inputs: Mapping[str, Any], feeds: Mapping[str, Any] | Any, axes: Mapping[str, int | None] | None = None
+    inputs: Mapping[str, Port], feeds: Mapping[str, Any] | Any, axes: Mapping[str, int | None] | None = None
 ) -> dict[str, Array]:
     """The feeds as arrays of the types that the model takes.
 
-    `inputs` maps names to what `InferenceSession.get_inputs()` says of them. A bare array stands for the only input.
+    `inputs` maps names to ports (`ports_of`). A bare array stands for the only input.
     Floats of another width and integers that fit are converted; anything else is an error, as are missing and unknown
     names, ranks and fixed dimensions that do not fit (but along the batch axis that `axes` gives: any number of rows is
     brought to the number that a run takes), NaN and inf.
@@ -57,7 +79,7 @@ def check_feeds(
     return {name: _check(inputs[name], feeds[name], (axes or {}).get(name)) for name in inputs}
 
 
-def _check(declared: Any, given: Any, batch: int | None) -> Array:
+def _check(declared: Port, given: Any, batch: int | None) -> Array:
     name = declared.name
     try:
         array = np.asarray(given)

@@ -10,7 +10,7 @@ import numpy as np
 
 from onnx_ig.errors import FeedError, ModelError
 from onnx_ig.manifest import Manifest, read
-from onnx_ig.runtime.feeds import check_feeds, samples_in
+from onnx_ig.runtime.feeds import check_feeds, ports_of, samples_in
 from onnx_ig.runtime.result import Attribution
 from onnx_ig.runtime.session import Array, Providers, Session
 from onnx_ig.runtime.sizing import split_of
@@ -50,7 +50,7 @@ class ServedModel:
             raise ModelError("the model has no onnx_ig.manifest; make one with onnx_ig.rewrite or `onnx-ig rewrite`")
         self.manifest: Manifest = described.manifest
         self.labels = described.labels
-        self.inputs = session.inputs
+        self.inputs = ports_of(session.inputs)
 
     def run(
         self,
@@ -110,4 +110,6 @@ class ServedModel:
             return np.full(n, np.nan)
         batched = next(iter(self.manifest.inputs.values())).batch_axis is not None
         rows = output.astype(np.float64) if batched else output.astype(np.float64)[None]
+        if rows.ndim - 1 > index.shape[1]:  # of unknown rank in the file: the index goes into all entries as one axis
+            rows = rows.reshape(n, -1)
         return rows if rows.ndim == 1 else np.asarray(rows[(np.arange(n), *index.T[: rows.ndim - 1])])

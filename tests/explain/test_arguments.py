@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import onnx_ig
 from onnx_ig.errors import FeedError, ModelError, OnnxIgError, OptionError
@@ -100,6 +101,30 @@ def test_scalars_are_fed_as_scalars() -> None:
     expected = np.zeros((3, 4))
     expected[1, 2] = 36  # IG of h^2 from zero
     np.testing.assert_allclose(found["x"], expected, rtol=1e-5)
+
+
+def test_an_input_of_unknown_rank_takes_any_and_a_scalar_none_but_scalars() -> None:
+    """ONNX Runtime gives both the shape []."""
+    model = smooth()
+    for value in (model.graph.input[0], model.graph.output[0]):
+        value.type.tensor_type.ClearField("shape")
+    found = explainer(model).attribute(X[:1], target=(0, 2))
+    np.testing.assert_allclose(found["x"], explainer().attribute(X[:1], target=2)["x"], rtol=1e-4, atol=1e-6)
+    served = onnx_ig.runtime.load(onnx_ig.rewrite(model).SerializeToString()).run(X)
+    expected = explainer(model).attribute(X)  # the largest entry of all rows: they are one sample
+    np.testing.assert_allclose(served["x"], expected["x"], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(served.prediction, expected.prediction, rtol=1e-5)
+    scalar = parsed("m (float a) => (float y) { y = Exp(a) }")
+    with pytest.raises(FeedError, match="0 axes"):
+        explainer(scalar).attribute(X)
+
+
+def test_looped_models_run_in_the_reference_evaluator() -> None:
+    """Which runs a Loop without a condition no times."""
+    model = onnx_ig.rewrite(smooth(), n_steps=8, target=1, loop="looped")
+    (found,) = ReferenceEvaluator(model).run(["x_attribution"], {"x": X})
+    expected = explainer().attribute(X, n_steps=8, target=1)["x"]
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-4, atol=1e-6)
 
 
 def test_scalar_inputs_have_scalar_attributions() -> None:

@@ -236,6 +236,13 @@ def test_embed_layer_normalization(segments: bool, mask: bool, places: bool) -> 
     )
 
 
+def test_torch_embedding() -> None:
+    """No CPU kernel: rows of the table."""
+    table, ids = x(7, 4), np.array([[1, 5], [0, 6]])
+    model, _ = model_of("TorchEmbedding", {"t": table, "i": ids}, fed=2)
+    assert_same(model, {"t": table, "i": ids}, [table[ids]])
+
+
 def test_a_node_of_weights_alone_stays() -> None:
     nodes = [
         helper.make_node("FastGelu", ["w"], ["v"], domain="com.microsoft"),

@@ -60,20 +60,21 @@ def unfuse(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> b
     if not pending:
         return False
     names = Names(model)
-    emitters: dict[ir.Graph, Inserter] = {}
+    emitters: dict[ir.Graph, _Recorder] = {}
     changed = False
     stays: dict[ir.Node, tuple[str, str]] = {}
     for node in pending:
         graph = node.graph
         assert isinstance(graph, ir.Graph)
-        op = emitters.setdefault(graph, Inserter(graph, names, model.opset_imports[""]))
-        before = list(graph)
+        op = emitters.setdefault(graph, _Recorder(graph, names, model.opset_imports[""]))
+        op.placed.clear()
         try:
             FUSED[node.domain, node.op_type](Fused(node, op, model.opset_imports))
             changed = True
         except Unexpanded as why:
             stays[node] = (why.reason, why.remedy)
-            _take_back(graph, before)
+            for emitted in reversed(op.placed):  # what it had begun to write
+                graph.remove(emitted, safe=True)
     if not changed:
         for node, reason in stays.items():
             node.meta[REASON] = reason
@@ -93,8 +94,13 @@ def _moving(model: ir.Model) -> Iterator[ir.Node]:
             yield from graph
 
 
-def _take_back(graph: ir.Graph, before: list[ir.Node]) -> None:
-    """Remove what an expansion had emitted before it gave up."""
-    kept = set(before)
-    for node in reversed([n for n in graph if n not in kept]):
-        graph.remove(node, safe=True)
+class _Recorder(Inserter):
+    """An emitter that keeps what it emitted for one node, to be taken back if that node turns out to stay."""
+
+    def __init__(self, graph: ir.Graph, names: Names, opset: int):
+        super().__init__(graph, names, opset)
+        self.placed: list[ir.Node] = []
+
+    def place(self, node: ir.Node) -> None:
+        super().place(node)
+        self.placed.append(node)

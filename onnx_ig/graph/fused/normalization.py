@@ -122,6 +122,12 @@ def embed_layer_normalization(f: Fused) -> None:
     f.replace(y, words(f, ids, f.operand(7)) if f.used(1) else None, total)
 
 
+@fused("TorchEmbedding")
+def torch_embedding(f: Fused) -> None:
+    """Rows of a table; what it says of a padding row concerns training."""
+    f.replace(f.op.Gather(f.x, f.need(1)))
+
+
 def words(f: Fused, ids: ir.Value, mask: ir.Value | None) -> ir.Value:
     """The output mask_index, int32 [N]."""
     if mask is None:

@@ -9,12 +9,13 @@ import numpy as np
 
 from onnx_ig.errors import FeedError, OptionError
 from onnx_ig.explain.baselines import baseline_arrays, held_masks, path_arrays, reference_arrays
-from onnx_ig.explain.findings import warn_about
+from onnx_ig.explain.findings import warn_about, warn_unmet
 from onnx_ig.explain.models import Models
 from onnx_ig.explain.probe import Shapes, probe, shapes_of_rows
+from onnx_ig.explain.refine import CAP, Goal
 from onnx_ig.explain.run import Job, attribute_target
 from onnx_ig.graph.load import ModelLike
-from onnx_ig.methods import method_named
+from onnx_ig.methods import Method, method_named
 from onnx_ig.quadrature import nodes_and_weights
 from onnx_ig.rewriter.batching import by_dataflow
 from onnx_ig.rewriter.subject import subject_of
@@ -80,9 +81,10 @@ class Explainer:
         feeds: Mapping[str, Any] | Any,
         baselines: Any = None,
         target: Any = "predicted",
-        n_steps: int = 50,
+        n_steps: int | None = None,
         quadrature: str = "gausslegendre",
         internal_batch_size: int | None = None,
+        tolerance: float | None = None,
         progress: Progress | bool | None = None,
         *,
         memory_budget: int | str | None = None,
@@ -100,7 +102,12 @@ class Explainer:
             target: an index into the non-batch axes of the output: an int or tuple for all samples, an integer array [N]
                 or [N, rank-1] for each; "predicted" the arg max; a list for several targets (attributions [N, K, ...]);
                 a float array of the output's shape as a cotangent.
-            n_steps, quadrature: gradients on the path; rules as in captum.
+            n_steps, quadrature: gradients on the path, by default 50; rules as in captum. With a tolerance n_steps is the
+                most that a sample may take, by default 1000, and the rule is chosen by the model and the sample.
+            tolerance: take as many gradients as each sample needs: until its attributions sum to F(x) - F(baseline)
+                within this share of it, and the attributions by two rules differ by less than ten times this share of
+                their norm. Where F(x) - F(baseline) is tiny, a twentieth of this share of the range of F along the path
+                will do. A warning says where that cannot be met.
             internal_batch_size: most rows (samples x steps) in one run; None chooses it by the sizes of activations, a
                 short trial and the budget. Peak memory grows with neither samples, steps, references nor targets.
             memory_budget: bytes or a text such as "2GB" that runs may take beyond the loaded model; None: half of what
@@ -114,6 +121,9 @@ class Explainer:
         Raises FeedError, OptionError, RunError. Warns OnnxIgWarning where the answer needs care.
         """
         _check_arguments(self.method.path, baselines, held, path, references, internal_batch_size)
+        if tolerance is not None:
+            _check_tolerance(self.method, tolerance, quadrature, gradients)
+        steps_asked = 50 if n_steps is None else n_steps
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
             raise OptionError(f"progress={progress!r}: a function of (done, all), or True for a bar, is needed")
         given = check_feeds(self._models.inputs, feeds, self.batching.axes)
@@ -134,7 +144,7 @@ class Explainer:
         axes = {s.name: batching.axis(s.name) for s in self.subject.moved}
 
         line = self.method.path in ("line", "references")
-        alphas, weights = nodes_and_weights(quadrature, n_steps) if line else (np.ones(1), np.ones(1))
+        alphas, weights = nodes_and_weights(quadrature, steps_asked) if line else (np.ones(1), np.ones(1))
         job = Job(given, n, alphas, weights, split, held_masks(held, self.subject.moved, moved, axes), gradients)
         if self.method.path == "references":
             job.starts = reference_arrays(references, self.subject.moved, moved, axes)
@@ -145,6 +155,8 @@ class Explainer:
             job.alphas = job.weights = np.ones(steps)
         else:
             job.starts = [baseline_arrays(baselines, self.subject.moved, moved, axes)]
+        if tolerance is not None:
+            job.goal = Goal(float(tolerance), CAP if n_steps is None else n_steps, self._models.kinks)
         job.follow(progress, len(targets))
 
         before = self._models.counts()
@@ -157,6 +169,9 @@ class Explainer:
         result.target = _target_of([t.index for t in targets], several)
         result.n_steps = len(job.alphas) if self.method.path != "end" and self.method.path != "comparison" else None
         result.quadrature = quadrature if line else None
+        if job.goal is not None:
+            result.tolerance, result.n_steps, result.quadrature = job.goal.tolerance, None, job.goal.rule_name
+            warn_unmet(result, np.stack([a.unmet for a in answers], axis=-1), job.goal.cap)
         self._models.report_non_finite(result, batching, job)
         if len(job.starts) == 1 and self.method.complete:
             warn_about(result, moved, job.starts[0])
@@ -207,6 +222,9 @@ class Explainer:
             prediction=joined([a.prediction for a in answers]),
             baseline_prediction=joined([a.baseline_prediction for a in answers]),
             convergence_delta=joined([a.delta for a in answers]),
+            error_estimate=joined([a.error for a in answers]),
+            gradient_counts=np.sum([a.gradients for a in answers], axis=0),
+            forward_counts=np.sum([a.forwards for a in answers], axis=0) + 1,
             outputs={k: v for k, v in outputs.items() if k in self._models.declared},
             target=None, method=self.method.name, output=self.subject.output, feeds=feeds,
             labels=self.subject.metadata.labels, notes=(*notes, *self.subject.notes),
@@ -221,6 +239,20 @@ def _target_of(indices: Sequence[Array | None], several: bool) -> Array | None:
     if any(i is None for i in indices):
         return None
     return np.stack([i for i in indices if i is not None]) if several else indices[0]
+
+
+def _check_tolerance(method: Method, tolerance: Any, quadrature: str, gradients: bool) -> None:
+    """A tolerance goes with integrals along straight lines, whose rule it chooses."""
+    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float | np.number) or not 0 < tolerance < 1:
+        raise OptionError(f"tolerance={tolerance!r}: a share between 0 and 1 is needed, as 0.01")
+    if method.path not in ("line", "references") or method.curves:
+        raise OptionError(
+            f"tolerance belongs to integrated_gradients and expected_gradients; {method.name} takes no steps of its own"
+        )
+    if quadrature != "gausslegendre":
+        raise OptionError(f"quadrature={quadrature!r}: with a tolerance the rule is chosen by the model and the sample")
+    if gradients:
+        raise OptionError("gradients: with a tolerance samples have different steps; use n_steps")
 
 
 def _check_arguments(

@@ -11,7 +11,7 @@ from onnx_ig.errors import OnnxIgWarning
 from onnx_ig.runtime.result import Attribution
 from onnx_ig.runtime.session import Array
 
-__all__ = ["warn_about"]
+__all__ = ["warn_about", "warn_unmet"]
 
 _NEAR_ZERO = 0.25
 _RELATIVE_DELTA = 0.05
@@ -40,6 +40,8 @@ def warn_about(result: Attribution, moved: Mapping[str, Array], baselines: Mappi
             f"{_few(result.prediction[far])}): attributions explain the difference only; try another baseline= (a mean, "
             "blurred or padded input)"
         )
+    if result.tolerance is not None:
+        return
     missed = (result.relative_delta > _RELATIVE_DELTA) & (np.abs(result.convergence_delta) > 1e-6) & (change > 0)
     if missed.any():
         worst = float(result.relative_delta[missed].max())
@@ -48,6 +50,20 @@ def warn_about(result: Attribution, moved: Mapping[str, Array], baselines: Mappi
             f"attributions of {int(missed.sum())} of {missed.size} samples miss F(x) - F(baseline) by more than "
             f"{_RELATIVE_DELTA:.0%} (worst {worst:.0%}); use {steps}"
         )
+
+
+def warn_unmet(result: Attribution, unmet: Array, cap: int) -> None:
+    """Warn where a tolerance is not met; `unmet` [N, K] says which samples, for any of K targets."""
+    bad = np.flatnonzero(unmet.any(axis=1))
+    if not len(bad):
+        return
+    share = result.relative_delta.reshape(len(unmet), -1)[bad].max(axis=1)
+    worst = int(bad[np.argmax(np.nan_to_num(share, nan=np.inf))])
+    remedy = f"n_steps={2 * cap} or a larger tolerance" if not result.notes else f"see notes: {result.notes[-1]}"
+    _warn(
+        f"tolerance={result.tolerance:g} is not met for {len(bad)} of {len(unmet)} samples within {cap} gradients each "
+        f"(worst: sample {worst}, delta {np.max(share):.2%} of F(x) - F(baseline)); use {remedy}"
+    )
 
 
 def _few(values: Array) -> str:

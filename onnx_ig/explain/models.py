@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,15 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_ig.errors import OnnxIgWarning
+from onnx_ig.graph.kinks import kinks
 from onnx_ig.graph.liveness import Liveness
 from onnx_ig.graph.save import PROTO_LIMIT, save, to_proto, weight_bytes
 from onnx_ig.methods import Method
+from onnx_ig.reverse import path_nodes
 from onnx_ig.rewriter.batching import Batching
 from onnx_ig.rewriter.step import Moved, StepPlan, probe_model, step_model
 from onnx_ig.rewriter.subject import Subject
+from onnx_ig.rules import rule_set_named
 from onnx_ig.runtime.feeds import ports_of, samples_in
 from onnx_ig.runtime.session import Array, Providers, Session
 from onnx_ig.runtime.sizing import Estimate, Split
@@ -117,6 +121,14 @@ class Models:
             self.method, moved, self.subject.output, batching.axis(self.subject.output), _Frozen(batching.axes),
             batching.batched, gradients, self.runtime, self.subject.quantized,
         )  # fmt: skip
+
+    @cached_property
+    def kinks(self) -> list[str]:
+        """Operators between what moves and the output whose derivative jumps."""
+        graph, moved = self.subject.graph, [v for s in self.subject.moved for v in s.values]
+        rules = rule_set_named(self.method.rules)
+        nodes, _, _ = path_nodes(graph, [self.subject.value(self.subject.output)], moved, rules)
+        return kinks(graph, nodes, moved)
 
     def steps(self, plan: StepPlan) -> StepRunner:
         if plan not in self._steps:

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from onnx_ig.explain.integral import MARGIN, fixed_steps, norms
 from onnx_ig.explain.models import Models
+from onnx_ig.explain.refine import Goal, refine
 from onnx_ig.graph.sources import Source
 from onnx_ig.rewriter.batching import Batching
 from onnx_ig.runtime.session import Array
@@ -22,7 +24,8 @@ __all__ = ["Answer", "Job", "attribute_target"]
 class Job:
     """What is asked for, as arrays that fit together; the same for every target.
 
-    `starts` holds one {source: baseline or None} for each reference; `path` {source: (midpoints, increments)}.
+    `starts` holds one {source: baseline or None} for each reference; `path` {source: (midpoints, increments)}. With a
+    `goal` there are no fixed steps.
     """
 
     feeds: dict[str, Array]
@@ -32,6 +35,7 @@ class Job:
     split: Split
     held: dict[str, Array]
     gradients: bool
+    goal: Goal | None = None
     starts: list[dict[str, Array | None]] = field(default_factory=list)
     path: dict[str, tuple[Array, Array]] = field(default_factory=dict)
     cotangent: Array | None = None
@@ -39,8 +43,8 @@ class Job:
     close: Callable[[], object] = lambda: None
 
     def follow(self, progress: Callable[[int, int], None] | bool | None, targets: int) -> None:
-        """Set up the progress report: rows done of all rows."""
-        total = self.n * len(self.alphas) * len(self.starts) * targets
+        """Set up the progress report: rows done of all rows; samples done of all samples where there is a goal."""
+        total = self.n * (len(self.alphas) if self.goal is None else 1) * len(self.starts) * targets
         if progress is None or progress is False:
             return
         if progress is True:
@@ -73,14 +77,20 @@ class Answer:
     prediction: Array
     baseline_prediction: Array
     delta: Array
+    error: Array
+    gradients: Array
+    forwards: Array
+    unmet: Array
 
 
 def attribute_target(models: Models, batching: Batching, job: Job, target: Target, prediction: Array) -> Answer:
     """Run the method for one target, over all its references."""
     job.cotangent = target.cotangent
     totals: dict[str, Array] = {}
+    difference: dict[str, Array] | None = {}
     curves: dict[str, Array] = {}
-    before = np.zeros(job.n)
+    before, error, unmet = np.zeros(job.n), np.zeros(job.n), np.zeros(job.n, bool)
+    gradients, forwards = np.zeros(job.n, np.int64), np.zeros(job.n, np.int64)
     types = {s.name: s.values[0].dtype.numpy() for s in models.subject.moved if s.values[0].dtype is not None}
     for start in job.starts:
         plan = models.plan(batching, start, job.held, job.gradients)
@@ -91,25 +101,56 @@ def attribute_target(models: Models, batching: Batching, job: Job, target: Targe
             dtype = types.get(name, points.dtype)
             feeds[f"ig:points:{name}"] = points.astype(dtype)
             feeds[f"ig:increments:{name}"] = moves.astype(np.float64 if dtype == np.float64 else np.float32)
-        given = models.steps(plan).run(feeds, job.tiled(job.alphas), job.tiled(job.weights), job.split, job.report)
-        for moved in plan.moved:
-            share = given[f"ig:attribution:{moved.value}"]
-            totals[moved.value] = totals[moved.value].astype(np.float64) + share if moved.value in totals else share
-        curves.update(_curves(models, plan.moved, given, job))
         if models.method.complete:
-            before += _score_at(models, batching, job, start, target, feeds, plan)
+            score = _score_at(models, batching, job, start, target, feeds, plan)
+            before += score
+            forwards += 1
+        if job.goal is None:
+            found = fixed_steps(models.steps(plan), plan, feeds, job)
+            curves.update(_curves(models, plan.moved, found.given, job))
+        else:
+            probe = models.probe(replace(plan, gradients=False))
+            found = refine(
+                models.steps(plan), probe, plan, models.subject.moved, feeds, job, (score, prediction), job.goal
+            )  # fmt: skip
+        _add(totals, found.totals)
+        gradients += found.gradients
+        forwards += found.forwards
+        if found.error is not None and found.unmet is not None:
+            error += found.error
+            unmet |= found.unmet
+        if found.difference is None:
+            difference = None
+        elif difference is not None:
+            _add(difference, found.difference)
     count = len(job.starts)
+    if job.goal is None:
+        error = _error(difference, batching, job, models)
     attributions, full = {}, {}
     for source in models.subject.moved:
         attributions[source.name], whole = _of_source(source, {k: v / count for k, v in totals.items()}, job, models)
         if whole is not None:
             full[source.name] = whole
+    spent = (error / count, gradients, forwards, unmet)
     if not models.method.complete:
         nothing = np.full(job.n, np.nan)
-        return Answer(attributions, full, curves, prediction, nothing, nothing)
+        return Answer(attributions, full, curves, prediction, nothing, nothing, *spent)
     before /= count
     total = sum(_total(attributions[s.name], batching.axis(s.name)) for s in models.subject.moved)
-    return Answer(attributions, full, curves, prediction, before, total - (prediction - before))
+    return Answer(attributions, full, curves, prediction, before, total - (prediction - before), *spent)
+
+
+def _add(totals: dict[str, Array], shares: Mapping[str, Array]) -> None:
+    for name, share in shares.items():
+        totals[name] = totals[name].astype(np.float64) + share if name in totals else share
+
+
+def _error(difference: dict[str, Array] | None, batching: Batching, job: Job, models: Models) -> Array:
+    """Estimated norm of the error of the sum over all references, from two rules of fixed steps; NaN where there is one."""
+    if not difference:
+        return np.full(job.n, np.nan)
+    axes = {name: batching.axis(name) for name in difference}
+    return MARGIN * norms(difference, models.subject.moved, axes, job.n)
 
 
 def _of_source(source: Source, totals: Mapping[str, Array], job: Job, models: Models) -> tuple[Array, Array | None]:

@@ -20,7 +20,10 @@ from onnx_ig.runtime.session import Array
 __all__ = ["Attribution", "load_result"]
 
 _FORMAT = 1
-_ARRAYS = ("prediction", "baseline_prediction", "convergence_delta", "target")
+_ARRAYS = (
+    "prediction", "baseline_prediction", "convergence_delta", "target", "error_estimate", "gradient_counts",
+    "forward_counts",
+)  # fmt: skip
 
 
 @dataclass
@@ -34,11 +37,17 @@ class Attribution:
     `baseline_prediction` score at the baseline.
     `convergence_delta`   sum of attributions - (prediction - baseline_prediction), [N] or [N, K]; NaN for methods that
                           do not claim completeness.
+    `error_estimate`      how far the attributions may be from the exact integral, by the difference of two rules:
+                          estimated L2 norm of the error over all attributed features (a token is one), [N] or [N, K].
+                          The delta, where errors cancel, is often smaller. NaN where there is no second rule; None in
+                          results of one-file models.
     `outputs`             the model's outputs at the input, by name.
     `target`              int64 indices into the output's non-batch axes, [N, rank-1] ([K, N, rank-1] for a list); None
                           for a cotangent.
     `curves`              "alphas", "scores" and "norms:<input>" [N, m] for methods that follow the path.
-    `gradients`, `forwards`: rows of gradient and of forward-only evaluation spent, over all samples.
+    `gradients`, `forwards`: rows of gradient and of forward-only evaluation spent, over all samples; `gradient_counts`
+                          and `forward_counts` for each, [N], over all targets.
+    `tolerance`           what was asked for; None for a fixed number of steps.
     `notes`               what should be known about how the answer was computed.
     """
 
@@ -59,6 +68,10 @@ class Attribution:
     feeds: dict[str, Array] = field(default_factory=dict)
     labels: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
+    error_estimate: Array | None = None
+    gradient_counts: Array | None = None
+    forward_counts: Array | None = None
+    tolerance: float | None = None
 
     def __getitem__(self, name: str) -> Array:
         if name not in self.attributions:
@@ -102,6 +115,7 @@ class Attribution:
         about = {
             "format": _FORMAT, "method": self.method, "output": self.output, "n_steps": self.n_steps,
             "quadrature": self.quadrature, "gradients": self.gradients, "forwards": self.forwards,
+            "tolerance": self.tolerance,
             "labels": None if self.labels is None else list(self.labels), "notes": list(self.notes),
         }  # fmt: skip
         arrays["onnx_ig"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
@@ -158,4 +172,6 @@ def load_result(path: str | os.PathLike[str]) -> Attribution:
         convergence_delta=scores["convergence_delta"], target=scores.get("target"), method=about["method"],
         output=about["output"], n_steps=about["n_steps"], quadrature=about["quadrature"], gradients=about["gradients"],
         forwards=about["forwards"], labels=about["labels"], notes=tuple(about["notes"]),
+        error_estimate=scores.get("error_estimate"), gradient_counts=scores.get("gradient_counts"),
+        forward_counts=scores.get("forward_counts"), tolerance=about.get("tolerance"),
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -112,6 +112,31 @@ class StepRunner:
             first = last
         return joined.arrays
 
+    def points(
+        self, feeds: Mapping[str, Array], samples: Array, alphas: Array, split: Split
+    ) -> Iterator[tuple[int, int, dict[str, Array]]]:
+        """Single points of the paths, in runs of any of them: (first, last, outputs of points first..last).
+
+        `samples` and `alphas` are [r]: which sample each point belongs to, and where on its path it lies. Outputs have
+        the points as their first axis: `ig:attribution:<value>` is what the point alone contributes with weight 1.
+        Raises RunError.
+        """
+        r, sizer = len(alphas), sizer_of(self.session, feeds, self.axes, split, self.estimate)
+        first = 0
+        while first < r:
+            rows = sizer.rows()
+            last = min(first + rows, r)
+            count = rows if split.padded else last - first
+            at = np.minimum(np.arange(first, first + count), last - 1)
+            part = {k: a if self.axes.get(k) is None else np.take(a, samples[at], self.axes[k]) for k, a in feeds.items()}
+            part |= {"ig:alphas": alphas[at, None].astype(np.float64), "ig:weights": np.ones((count, 1))}
+            given = sizer.run(part, count)
+            if given is None:
+                continue
+            self.rows += last - first
+            yield first, last, {k: _leading(a, self.gives.get(k))[: last - first] for k, a in given.items()}
+            first = last
+
     def _block(
         self,
         sizer: Sizer,
@@ -175,6 +200,11 @@ class _Fold:
             axis = self.gives.get(name)
             done[name] = np.concatenate(values, axis=1 if axis is None else axis + 1) if len(values) > 1 else values[0]
         return done
+
+
+def _leading(array: Array, axis: int | None) -> Array:
+    """With the axis of the points first."""
+    return array[None] if axis is None else np.moveaxis(array, axis, 0)
 
 
 def _shaped(feeds: Mapping[str, Array], step_axes: Mapping[str, int]) -> dict[str, Array]:

@@ -173,7 +173,7 @@ def test_feeds_on_a_device_go_there_once(monkeypatch: pytest.MonkeyPatch) -> Non
     )
     got = explainer().attribute(X, n_steps=20, baselines=REFERENCES[0], internal_batch_size=8)
     agree(got, explainer().attribute(X, n_steps=20, baselines=REFERENCES[0]))
-    assert placed == [{"x", "ig:cotangent", "ig:baseline:x"}] * 5
+    assert placed == [{"x", "ig:cotangent", "ig:baseline:x"}] * 10
     agree(explainer().attribute(X, n_steps=20, internal_batch_size=8), wanted)
 
 

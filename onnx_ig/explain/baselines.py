@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from onnx_ig.arrays import as_array, converted
 from onnx_ig.errors import OptionError
 from onnx_ig.graph.sources import Source
-from onnx_ig.runtime.arrays import as_array, converted
 from onnx_ig.runtime.session import Array
 
 __all__ = ["baseline_arrays", "held_masks", "path_arrays", "reference_arrays"]

@@ -1,0 +1,1 @@
+"""ONNX: reading, preparing, emitting and saving graphs. Knows no calculus."""

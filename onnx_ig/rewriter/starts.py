@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_ig.arrays import as_array, converted
 from onnx_ig.errors import OptionError
 from onnx_ig.graph.emit import Emitter
 from onnx_ig.graph.sources import Source
 from onnx_ig.rewriter.subject import Subject
-from onnx_ig.runtime.arrays import as_array, converted
 
 __all__ = ["Starts"]
 

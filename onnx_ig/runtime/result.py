@@ -49,6 +49,7 @@ class Attribution:
                           and `forward_counts` for each, [N], over all targets.
     `tolerance`           what was asked for; None for a fixed number of steps.
     `notes`               what should be known about how the answer was computed.
+    `axes`                {input: its batch axis, None where the feeds are one sample}.
     """
 
     attributions: dict[str, Array]
@@ -68,6 +69,7 @@ class Attribution:
     feeds: dict[str, Array] = field(default_factory=dict)
     labels: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
+    axes: dict[str, int | None] = field(default_factory=dict)
     error_estimate: Array | None = None
     gradient_counts: Array | None = None
     forward_counts: Array | None = None
@@ -116,7 +118,7 @@ class Attribution:
             "format": _FORMAT, "method": self.method, "output": self.output, "n_steps": self.n_steps,
             "quadrature": self.quadrature, "gradients": self.gradients, "forwards": self.forwards,
             "tolerance": self.tolerance,
-            "labels": None if self.labels is None else list(self.labels), "notes": list(self.notes),
+            "labels": None if self.labels is None else list(self.labels), "notes": list(self.notes), "axes": self.axes,
         }  # fmt: skip
         arrays["onnx_ig"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
         try:
@@ -172,6 +174,7 @@ def load_result(path: str | os.PathLike[str]) -> Attribution:
         convergence_delta=scores["convergence_delta"], target=scores.get("target"), method=about["method"],
         output=about["output"], n_steps=about["n_steps"], quadrature=about["quadrature"], gradients=about["gradients"],
         forwards=about["forwards"], labels=about["labels"], notes=tuple(about["notes"]),
+        axes=about.get("axes", {}),
         error_estimate=scores.get("error_estimate"), gradient_counts=scores.get("gradient_counts"),
         forward_counts=scores.get("forward_counts"), tolerance=about.get("tolerance"),
     )  # fmt: skip

@@ -100,6 +100,7 @@ class ServedModel:
             convergence_delta=delta, outputs=outputs, target=index, method=manifest.method, output=manifest.output,
             n_steps=manifest.n_steps, quadrature=manifest.quadrature, feeds=feeds, labels=self.labels,
             gradients=(manifest.n_steps or 1) * len(delta), forwards=2 * len(delta),
+            axes={name: i.batch_axis for name, i in manifest.inputs.items()},
             notes=() if manifest.batchable else (f"one step a run: {manifest.reason}",),
         )  # fmt: skip
 

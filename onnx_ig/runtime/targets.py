@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from onnx_ig.arrays import as_array, converted
 from onnx_ig.errors import OptionError
-from onnx_ig.runtime.arrays import as_array, converted
 from onnx_ig.runtime.session import Array
 
 __all__ = ["Target", "resolve_targets", "scores_of"]

@@ -35,7 +35,9 @@ def attribute(
     return onnx_ig.Explainer(m, method).attribute(np.asarray(x, dtype), target=target, **options)
 
 
-def served(m: onnx.ModelProto, x: Any, method: str = "integrated_gradients", dtype: Any = np.float64, **options: Any) -> Any:
+def served(
+    m: onnx.ModelProto, x: Any, method: str = "integrated_gradients", dtype: Any = np.float64, **options: Any
+) -> Any:
     """The same from the one-file model."""
     augmented = onnx_ig.rewrite(m, method, target=0, **options)
     return onnx_ig.runtime.load(augmented.SerializeToString()).run(np.asarray(x, dtype))["x"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -111,9 +112,7 @@ def test_a_path_of_points_and_alphas() -> None:
     plain = attribute(SMOOTH, X[:1], n_steps=40, quadrature="riemann_middle")
     np.testing.assert_allclose(alphas["x"], plain["x"], rtol=1e-9)
     corner = np.stack([np.zeros(3), [X[0, 0], 0, 0], [X[0, 0], X[0, 1], 0], X[0]])
-    steps = np.concatenate(
-        [np.linspace(a, b, 200, endpoint=False) for a, b in zip(corner, corner[1:], strict=False)] + [X[:1]]
-    )
+    steps = np.concatenate([np.linspace(a, b, 200, endpoint=False) for a, b in itertools.pairwise(corner)] + [X[:1]])
     bent = attribute(SMOOTH, X[:1], "path_integrated_gradients", path=steps)
     np.testing.assert_allclose(bent.convergence_delta, 0, atol=1e-4)
     assert np.abs(bent["x"] - plain["x"]).max() > 1e-3

@@ -59,10 +59,9 @@ def _run(model: ir.Model, graphs: Sequence[ir.Graph]) -> None:
         proto = ir.to_proto(model)
         _spell_out_constants(model.graph, proto.graph)
     proto.ir_version = max(proto.ir_version, 10)
-    for graph in _graphs(proto.graph):
-        for node in graph.node:
-            if node.op_type == "Attention" and not node.domain:  # its inference is wrong: see attention_shapes
-                node.domain = _UNKNOWN
+    for node in (n for copied in _graphs(proto.graph) for n in copied.node):
+        if node.op_type == "Attention" and not node.domain:  # its inference is wrong: see attention_shapes
+            node.domain = _UNKNOWN
     try:
         inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
     except Exception as error:  # inference is a help, and what it raises on malformed graphs is of many kinds

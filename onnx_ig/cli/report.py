@@ -15,6 +15,7 @@ from onnx_ig.cli.reading import Reading
 from onnx_ig.manifest import Metadata
 from onnx_ig.plot.picture import label_of
 from onnx_ig.plot.tokens import TokenRow, printable, token_text
+from onnx_ig.runtime.rows import row_of
 
 if TYPE_CHECKING:
     from onnx_ig.runtime.result import Attribution
@@ -109,8 +110,7 @@ def _top(
 ) -> list[Feature]:
     found: list[Feature] = []
     for name, array in result.items():
-        row = array[sample] if array.ndim and array.shape[0] == len(result.prediction) else array
-        row = np.asarray(row if place is None else row[place], np.float64)
+        row = np.asarray(row_of(result, name, array, sample, place), np.float64)
         row = _without_channels(row, name, reading, metadata)
         texts = reading.texts.get(name)
         words = texts.tokens[sample] if texts is not None else metadata.features.get(name, ())
@@ -186,10 +186,10 @@ def _paragraph(row: Row, result: Attribution, reading: Reading, alone: bool) -> 
         lines.append(f"  delta {row.convergence_delta:+.3g}{share}")
     for name, text in reading.texts.items():
         if name in result and row.sample < len(text.tokens):
-            values = np.atleast_2d(result[name] if result.prediction.ndim == 1 else result[name][:, row.place])
             tokens = text.tokens[row.sample]
+            values = row_of(result, name, result[name], row.sample, row.place).reshape(-1)
             colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-            lines.append("  " + token_text(TokenRow(tokens, values[row.sample][: len(tokens)]), colour=colour))
+            lines.append("  " + token_text(TokenRow(tokens, values[: len(tokens)]), colour=colour))
     width = max((len(f.name) for f in row.top_features), default=0)
     lines.extend(f"  {f.name:<{width}}  {f.attribution:+.4g}" for f in row.top_features)
     lines.extend(f"  picture: {path}" for path in row.picture)

@@ -218,7 +218,7 @@ class Explainer:
         return Attribution(
             attributions={k: joined([a.attributions[k] for a in answers], axes[k]) for k in first.attributions},
             full={k: joined([a.full[k] for a in answers], axes[k]) for k in first.full},
-            curves={k: joined([a.curves[k] for a in answers]) for k in first.curves},
+            curves={k: joined(_as_long([a.curves[k] for a in answers])) for k in first.curves},
             prediction=joined([a.prediction for a in answers]),
             baseline_prediction=joined([a.baseline_prediction for a in answers]),
             convergence_delta=joined([a.delta for a in answers]),
@@ -228,7 +228,18 @@ class Explainer:
             outputs={k: v for k, v in outputs.items() if k in self._models.declared},
             target=None, method=self.method.name, output=self.subject.output, feeds=feeds,
             labels=self.subject.metadata.labels, notes=(*notes, *self.subject.notes),
+            axes={s.name: batching.axis(s.name) for s in self.subject.moved},
         )  # fmt: skip
+
+
+def _as_long(curves: list[Array]) -> list[Array]:
+    """Curves of several targets with as many steps as the longest; NaN where there are none."""
+    most = max(c.shape[1] for c in curves)
+    short = [(0, 0)] * (curves[0].ndim - 2)
+    return [
+        c if c.shape[1] == most else np.pad(c, [(0, 0), (0, most - c.shape[1]), *short], constant_values=np.nan)
+        for c in curves
+    ]
 
 
 def _first_axis(axes: Mapping[str, int | None]) -> int:

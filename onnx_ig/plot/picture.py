@@ -20,6 +20,7 @@ from onnx_ig.plot.files import save
 from onnx_ig.plot.images import PICTURES, heat_map, panels
 from onnx_ig.plot.photograph import restore
 from onnx_ig.plot.tokens import TokenRow, token_html
+from onnx_ig.runtime.rows import row_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,8 +95,8 @@ def picture(
     elif name is None:
         drawing = _all_bars(result, sample, target, metadata, _fitting("bars", (bars,), options, colours))
     else:
-        row = _row(result.attributions[name], result, sample, target)
-        given = _row(result.feeds[name], result, sample, None) if name in result.feeds else None
+        row = row_of(result, name, result.attributions[name], sample, target)
+        given = row_of(result, name, result.feeds[name], sample) if name in result.feeds else None
         one = _One(name, row, given, image, tokens, held, names, metadata)
         drawing = one.draw(_kind_for(kinds, path, one), options, colours)
     if path is not None:
@@ -253,12 +254,6 @@ def _check_place(result: Result, sample: int, target: int) -> None:
         raise OptionError(f"there is no target {target}; there are {targets[0] if targets else 1}")
 
 
-def _row(array: NDArray[Any], result: Result, sample: int, target: int | None) -> NDArray[Any]:
-    """One sample (and one of K targets) of an array whose first axis is the samples, where it has such an axis."""
-    row = array[sample] if array.ndim and array.shape[0] == len(result.prediction) else array
-    return row[target] if target is not None and np.ndim(result.prediction) == 2 else row
-
-
 def _kind_for(kinds: tuple[str, ...] | None, path: str | os.PathLike[str] | None, one: _One) -> tuple[str, ...]:
     if kinds is not None:
         for name in kinds:
@@ -280,13 +275,13 @@ def _all_bars(result: Result, sample: int, target: int, metadata: Metadata, opti
     names: list[str] = []
     given: list[NDArray[Any]] = []
     for name, array in result.attributions.items():
-        row = _row(array, result, sample, target).reshape(-1)
+        row = row_of(result, name, array, sample, target).reshape(-1)
         known = metadata.features.get(name)
         titles = known if known is not None and len(known) == row.size else [str(i) for i in range(row.size)]
         names.extend(f"{name}: {t}" for t in titles)
         values.append(row)
         if name in result.feeds:
-            given.append(_row(result.feeds[name], result, sample, None).reshape(-1))
+            given.append(row_of(result, name, result.feeds[name], sample).reshape(-1))
     told = np.concatenate(given) if len(given) == len(values) else None
     return bars(np.concatenate(values), names, given=told, **options)
 

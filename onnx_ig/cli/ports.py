@@ -19,7 +19,8 @@ __all__ = ["Port", "Signature", "signature"]
 class Port:
     """One input: its type (None where it is no tensor), and its dimensions, None where they are free.
 
-    `role`: "float" and "tokens" are attributed by default, "held" is fed as it is.
+    `role`: "float", "tokens" and "numbers" (integers that are cast to floats) are attributed by default, "held" is fed as it
+    is.
     """
 
     name: str

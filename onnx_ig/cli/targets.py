@@ -105,6 +105,8 @@ def _baseline(value: str, port: Port | None, signature: Signature, name: str) ->
         return _token(value, signature)
     if value in _BLACK_AND_WHITE and spec is not None:
         return _flat(_BLACK_AND_WHITE[value], port, spec)
+    if value in _BLACK_AND_WHITE and port.dtype == np.uint8:
+        return _BLACK_AND_WHITE[value]
     return _number(value, name)
 
 

@@ -19,7 +19,7 @@ def example_feeds(subject: Subject) -> dict[str, Array]:
     """
     rng = np.random.default_rng(0)
     sizes: dict[str, int] = {}
-    tables = {s.name: _choices(s.values) for s in subject.moved if s.kind == "tokens"}
+    tables = {s.name: _choices(s.values) if s.kind == "tokens" else 128 for s in subject.moved if s.indirect}
     return {v.name or "": _array(v, sizes, tables.get(v.name or ""), rng) for v in subject.graph.inputs}
 
 

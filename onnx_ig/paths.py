@@ -102,6 +102,14 @@ class Grid:
         sums = op.ReduceSum(squares, axes, keepdims=0) if axes else squares
         return op.Reshape(op.Sqrt(sums), self.shape)
 
+    def slopes(self, rows: ir.Value, factor: ir.Value, axis: int, like: ir.Value) -> ir.Value:
+        """Sum of every row times its sample's factor: [.., n*s, ..] and [.., n, ..] -> [n, s]."""
+        op, rank = self.op, _rank(like)
+        steps = self.split(to_type(op, rows, compute_type(like)), axis, like)
+        axes = [a for a in range(rank + 1) if a not in (axis, axis + 1)]
+        products = op.Mul(steps, op.Unsqueeze(factor, [axis + 1]))
+        return op.ReduceSum(products, axes, keepdims=0) if axes else products
+
 
 def _rank(value: ir.Value) -> int:
     if value.shape is None:
@@ -156,3 +164,8 @@ class Single:
         op = self.op
         squares = op.Mul(*[to_type(op, rows, compute_type(like))] * 2)
         return op.Reshape(op.Sqrt(op.ReduceSum(squares, keepdims=0)), [1, 1])
+
+    def slopes(self, rows: ir.Value, factor: ir.Value, axis: int | None, like: ir.Value) -> ir.Value:
+        op = self.op
+        products = op.Mul(to_type(op, rows, compute_type(like)), factor)
+        return op.Reshape(op.ReduceSum(products, keepdims=0), [1, 1])

@@ -155,7 +155,7 @@ class Models:
                 axes[f"ig:{kind}:{m.source}"] = m.axis
                 step_axes[f"ig:{kind}:{m.source}"] = 0 if m.axis is None else m.axis + 1
             gives[f"ig:attribution:{m.value}"] = gives[f"ig:gradients:{m.value}"] = m.axis
-            gives[f"ig:norms:{m.value}"] = 0 if plan.batched else None
+            gives[f"ig:norms:{m.value}"] = gives[f"ig:slopes:{m.value}"] = 0 if plan.batched else None
         live = Liveness(model)
         single = {"ig_n": 1, "ig_s": 1, "ig_rows": 1}
         return StepRunner(self.open(model), axes, gives, step_axes, lambda feeds: live.peak(feeds, single, 1))

@@ -64,7 +64,7 @@ class Goal:
 
 @dataclass
 class _Sample:
-    """A sample in progress. `floor` is the smallest delta that is asked for."""
+    """A sample in progress. `floor` is the smallest delta that is asked for; `track` holds alphas, scores and slopes."""
 
     index: int
     rule: Rule
@@ -72,6 +72,7 @@ class _Sample:
     floor: float
     fresh: list[Array] = field(default_factory=list)
     scores: Array = field(default_factory=lambda: np.zeros(0))
+    track: list[Array] = field(default_factory=list)
 
 
 class _Layout:
@@ -147,6 +148,7 @@ class _Refinement:
         self.split: Split = job.split
         self.layout = _Layout(plan, sources)
         self.totals: dict[str, Array] = {}
+        self.tracks: dict[int, Array] = {}
         self.result = Integral(
             {}, np.zeros(job.n, np.int64), np.zeros(job.n, np.int64), error=np.zeros(job.n), unmet=np.zeros(job.n, bool)
         )
@@ -168,7 +170,16 @@ class _Refinement:
         for name, total in self.totals.items():
             axis = self.layout.axes[name]
             self.result.totals[name] = total[0] if axis is None else np.moveaxis(total, 0, axis)
+        self.result.given = self._curves()
         return self.result
+
+    def _curves(self) -> dict[str, Array]:
+        """Where gradients were taken, and score and derivative of the score there: [N, most], NaN where a sample has fewer."""
+        most = max(t.shape[1] for t in self.tracks.values())
+        padded = np.full((3, self.job.n, most), np.nan)
+        for index, track in self.tracks.items():
+            padded[:, index, : track.shape[1]] = track
+        return dict(zip(("alphas", "scores", "slopes"), padded, strict=True))
 
     def _room(self) -> int:
         """Values that fit; before the first point nobody knows how large one is."""
@@ -235,7 +246,9 @@ class _Refinement:
     def _finished(self, sample: _Sample) -> bool:
         """Give the rule its values; whether the sample is done with. What it is to get next is then pending."""
         rule, goal = sample.rule, self.goal
-        rule.put(np.concatenate(sample.fresh), sample.scores)
+        values = np.concatenate(sample.fresh)
+        sample.track.append(np.stack([rule.pending, sample.scores, values.sum(axis=1, dtype=np.float64)]))
+        rule.put(values, sample.scores)
         sample.fresh = []
         if len(rule.pending):
             return False
@@ -266,6 +279,8 @@ class _Refinement:
             if name not in self.totals:
                 self.totals[name] = np.empty((self.job.n, *layout.shapes[name]), layout.dtype)
             self.totals[name][sample.index] = total[layout.slices[name]].reshape(layout.shapes[name])
+        track = np.concatenate(sample.track, axis=1)
+        self.tracks[sample.index] = track[:, np.argsort(track[0], kind="stable")]
         result.gradients[sample.index] = sample.rule.count
         result.error[sample.index] = error  # type: ignore[index]
         if self.job.report is not None:

@@ -113,6 +113,7 @@ def attribute_target(models: Models, batching: Batching, job: Job, target: Targe
             found = refine(
                 models.steps(plan), probe, plan, models.subject.moved, feeds, job, (score, prediction), job.goal
             )  # fmt: skip
+            curves = found.given if len(job.starts) == 1 else {}
         _add(totals, found.totals)
         gradients += found.gradients
         forwards += found.forwards
@@ -179,6 +180,7 @@ def _curves(models: Models, moved: Any, given: Mapping[str, Array], job: Job) ->
     if models.method.curves:
         curves = {"alphas": job.tiled(job.alphas).copy(), "scores": given["ig:scores"]}
         curves.update({f"norms:{m.source}": given[f"ig:norms:{m.value}"] for m in moved})
+        curves["slopes"] = np.asarray(sum(given[f"ig:slopes:{m.value}"].astype(np.float64) for m in moved))
     if job.gradients:
         curves.update({f"gradients:{m.source}": given[f"ig:gradients:{m.value}"] for m in moved})
     return curves

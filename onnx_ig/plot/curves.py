@@ -27,13 +27,17 @@ def curves(
     scores: ArrayLike,
     gradient_norms: ArrayLike | None = None,
     *,
+    slopes: ArrayLike | None = None,
+    baseline_score: ArrayLike | None = None,
     names: Sequence[str] | None = None,
     title: str = "",
 ) -> Figure:
-    """Score over alpha and, where given, the norm of the gradient below it.
+    """Score over alpha and, where given, the norm of the gradient below it, and how complete the attributions are so far.
 
-    `alphas` [m]; `scores` and `gradient_norms` [m] or [N, m], a line a sample, named by `names` [N]. Points that are
-    not finite are left out of the lines and counted.
+    `alphas` [m]; `scores`, `gradient_norms` and `slopes` (the score's derivative by alpha) [m] or [N, m], a line a
+    sample, named by `names` [N]. With slopes and the `baseline_score` (a number or [N]) the last panel
+    shows the trapezoidal sum of the slopes up to alpha less the change of the score: where the delta comes from. Points
+    that are not finite are left out of the lines and counted.
     Raises OptionError where shapes do not fit.
     """
     at = numbers(alphas, "alphas")
@@ -42,9 +46,11 @@ def curves(
     lines = {"score": _rows("scores", scores, at.size)}
     if gradient_norms is not None:
         lines["gradient norm"] = _rows("gradient_norms", gradient_norms, at.size)
+    if slopes is not None and baseline_score is not None:
+        lines["delta so far"] = _deltas(at, lines["score"], _rows("slopes", slopes, at.size), baseline_score)
     for values in lines.values():
         if len(values) != len(lines["score"]):
-            raise OptionError(f"{len(lines['score'])} samples have scores, and {len(values)} gradient norms")
+            raise OptionError(f"{len(lines['score'])} samples have scores, and {len(values)} gradient norms or slopes")
     if names is not None and len(names) != len(lines["score"]):
         raise OptionError(f"{len(lines['score'])} samples, and {len(names)} names")
     figure = new_figure(6.0, 1.0 + 2.2 * len(lines))
@@ -58,6 +64,16 @@ def curves(
     if title:
         label(figure.suptitle(title, fontsize=10))
     return figure
+
+
+def _deltas(at: Array, scores: Array, slopes: Array, baseline_score: ArrayLike) -> Array:
+    """Sum of the slopes up to each alpha less the change of the score since the start, [N, m] in the order given."""
+    order = np.argsort(at, kind="stable")
+    a, s, f = at[order], slopes[:, order], scores[:, order]
+    parts = np.concatenate([s[:, :1] * a[0], (s[:, 1:] + s[:, :-1]) / 2 * np.diff(a)], axis=1)
+    deltas = np.empty_like(f)
+    deltas[:, order] = np.cumsum(parts, axis=1) - (f - np.reshape(np.asarray(baseline_score, np.float64), (-1, 1)))
+    return deltas
 
 
 def _rows(name: str, values: ArrayLike, count: int) -> Array:

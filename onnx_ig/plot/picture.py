@@ -91,7 +91,7 @@ def picture(
     line = headline(result, sample, target) if title is None else title
     options = {"title": line, **options}
     if kinds == ("curves",):
-        drawing: Figure | str = _curves(result, name, sample, _fitting("curves", (curves,), options, None))
+        drawing: Figure | str = _curves(result, name, sample, target, _fitting("curves", (curves,), options, None))
     elif name is None:
         drawing = _all_bars(result, sample, target, metadata, _fitting("bars", (bars,), options, colours))
     else:
@@ -286,13 +286,20 @@ def _all_bars(result: Result, sample: int, target: int, metadata: Metadata, opti
     return bars(np.concatenate(values), names, given=told, **options)
 
 
-def _curves(result: Result, name: str | None, sample: int, options: Mapping[str, Any]) -> Figure:
+def _curves(result: Result, name: str | None, sample: int, target: int, options: Mapping[str, Any]) -> Figure:
     if "alphas" not in result.curves or "scores" not in result.curves:
-        raise OptionError(f"{result.method} keeps no curves; interior_gradients does")
+        raise OptionError(f"{result.method} keeps no curves; interior_gradients does, and every answer to a tolerance")
+    several = np.ndim(result.prediction) == 2
 
     def row(key: str) -> NDArray[Any]:
         values = np.asarray(result.curves[key])
-        return values[sample] if values.ndim > 1 else values
+        values = values[sample] if values.ndim > 1 else values
+        return values[target] if several and values.ndim > 1 else values
 
-    norms = row(f"norms:{name}") if f"norms:{name}" in result.curves else None
-    return curves(row("alphas"), row("scores"), norms, **options)
+    alphas = row("alphas")
+    there = np.isfinite(alphas)  # samples of one answer may have different steps
+    norms = row(f"norms:{name}")[there] if f"norms:{name}" in result.curves else None
+    slopes = row("slopes")[there] if "slopes" in result.curves else None
+    place: Any = (sample, target) if several else sample
+    start = np.asarray(result.baseline_prediction)[place]
+    return curves(alphas[there], row("scores")[there], norms, slopes=slopes, baseline_score=start, **options)

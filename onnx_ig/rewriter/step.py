@@ -2,7 +2,7 @@
 
 Inputs: the model's own, then `ig:baseline:<source>` where one is fed, `ig:hold:<source>`, `ig:alphas` and `ig:weights`
 [n, s], `ig:cotangent` (the output's shape). Outputs: `ig:scores` [n, s], `ig:attribution:<value>` (the shape of the
-value, float32 or float64: this chunk's share of the attribution), `ig:norms:<value>` [n, s],
+value, float32 or float64: this chunk's share of the attribution), `ig:norms:<value>` and `ig:slopes:<value>` [n, s],
 `ig:gradients:<value>` [.., n, s, ..].
 """
 
@@ -216,6 +216,8 @@ def step_model(prepared: ir.Model, plan: StepPlan) -> ir.Model:
         b.give(total if factor is None else b.op.Mul(total, factor), f"ig:attribution:{moved.value}")
         if plan.method.curves:
             b.give(b.grid.norms(signal, axis, value), f"ig:norms:{moved.value}")
+            if factor is not None:
+                b.give(b.grid.slopes(signal, factor, axis, value), f"ig:slopes:{moved.value}")
         if plan.gradients:
             b.give(b.grid.split(signal, axis, value), f"ig:gradients:{moved.value}")
     return b.finish()

@@ -44,7 +44,9 @@ class Attribution:
     `outputs`             the model's outputs at the input, by name.
     `target`              int64 indices into the output's non-batch axes, [N, rank-1] ([K, N, rank-1] for a list); None
                           for a cotangent.
-    `curves`              "alphas", "scores" and "norms:<input>" [N, m] for methods that follow the path.
+    `curves`              "alphas", "scores", "slopes" (the derivative of the score by alpha) and "norms:<input>" [N, m]
+                          for methods that follow the path; the first three with a tolerance too, NaN behind the last
+                          gradient of a sample.
     `gradients`, `forwards`: rows of gradient and of forward-only evaluation spent, over all samples; `gradient_counts`
                           and `forward_counts` for each, [N], over all targets.
     `tolerance`           what was asked for; None for a fixed number of steps.

@@ -208,6 +208,20 @@ def test_half_precision() -> None:
     np.testing.assert_allclose(result["x"], wanted["x"], atol=0.1 * np.abs(wanted["x"]).max())
 
 
+def test_curves_of_an_adaptive_answer() -> None:
+    tool = explainer(NETS["kinks"])
+    result = tool.attribute(X[:5], tolerance=0.01)
+    alphas, scores, slopes = (result.curves[k] for k in ("alphas", "scores", "slopes"))
+    for i, count in enumerate(result.gradient_counts):
+        assert np.isfinite(alphas[i, :count]).all()
+        assert np.isnan(alphas[i, count:]).all()
+        at = np.concatenate([[0], alphas[i, :count], [1]])
+        total = np.concatenate([slopes[i, :1], slopes[i, :count], slopes[i, count - 1 : count]])
+        np.testing.assert_allclose(np.trapezoid(total, at), result["x"][i].sum(), rtol=1e-4, atol=1e-4)
+        wanted = tool.path_scores(X[i : i + 1], result.target[i : i + 1], alphas[i, :count])
+        np.testing.assert_allclose(scores[i, :count], wanted[0], rtol=1e-4, atol=1e-4)
+
+
 def test_a_cap_that_is_too_low_is_told() -> None:
     tool = explainer(NETS["kinks"])
     with pytest.warns(OnnxIgWarning, match=r"tolerance=0.0001 is not met for \d+ of 24 samples within 20 gradients"):
@@ -281,5 +295,7 @@ def test_curves_are_in_the_order_of_the_steps() -> None:
     plain = explainer(NETS["smooth"])
     wanted = plain.path_scores(X, result.target, result.curves["alphas"][0])
     np.testing.assert_allclose(result.curves["scores"], wanted, rtol=1e-5, atol=1e-5)
+    slopes = (result.curves["gradients:x"] * X[:, None]).sum(axis=2)
+    np.testing.assert_allclose(result.curves["slopes"], slopes, rtol=1e-4, atol=1e-5)
     norms = np.linalg.norm(result.curves["gradients:x"].reshape(24, 7, -1), axis=2)
     np.testing.assert_allclose(result.curves["norms:x"], norms, rtol=1e-4)

@@ -83,6 +83,15 @@ def test_curves() -> None:
     assert len(plot.curves(at, [3.0, 1.0, 2.0]).axes) == 1
 
 
+def test_the_delta_so_far_ends_at_the_delta() -> None:
+    """F = alpha^2 from 0, slopes 2 alpha taken at thirds: the first counts from 0 on, the trapezoids are exact then."""
+    at = np.array([2 / 3, 1 / 3, 1.0])
+    figure = plot.curves(at, at**2, slopes=2 * at, baseline_score=0.0)
+    delta = figure.axes[1]
+    assert delta.get_ylabel() == "delta so far"
+    np.testing.assert_allclose(delta.lines[0].get_ydata(), [1 / 9, 1 / 9, 1 / 9], atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

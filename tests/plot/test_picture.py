@@ -135,6 +135,14 @@ def test_curves_along_the_path() -> None:
     np.testing.assert_allclose(figure.axes[1].lines[0].get_ydata(), 3 * at)
 
 
+def test_curves_of_samples_with_steps_of_their_own() -> None:
+    result = result_of(x=np.ones((2, 2)))
+    at = np.array([[0.25, 0.5, 0.75], [0.5, np.nan, np.nan]])
+    result.curves = {"alphas": at, "scores": at, "slopes": np.ones((2, 3))}
+    figure = plot.picture(result, kind="curves", sample=1)
+    assert [len(ax.lines[0].get_xdata()) for ax in figure.axes] == [1, 1]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

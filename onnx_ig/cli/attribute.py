@@ -52,9 +52,13 @@ __all__ = ["attribute_command"]
     metavar="[NAME=]VALUE",
     help="A number, a file, black or white for pictures, a token for texts; default: zero.",
 )
-@click.option("--n-steps", type=click.IntRange(1), default=50, show_default=True, help="Gradients along the path.")
+@click.option("--n-steps", type=click.IntRange(1), help="Gradients along the path, 50; with --tolerance at most, 1000.")
+@click.option("--tolerance", type=float, metavar="SHARE", help="As many gradients as each sample needs, as 0.01.")
 @click.option("--quadrature", default="gausslegendre", show_default=True, help="Or riemann_left, _right, _middle, ...")
 @click.option("--internal-batch-size", type=click.IntRange(1), help="Most rows (samples x steps) in one run.")
+@click.option(
+    "--memory", metavar="SIZE", help="What runs may take beyond the model, as 2GB; default: half of what is free."
+)
 @click.option("--batch-axis", "batch_axes", type=Axis(), multiple=True, help="Where samples lie in an input.")
 @click.option(
     "--reference", "references", multiple=True, metavar="[NAME=]FILE", help="Baselines of expected_gradients."
@@ -92,9 +96,11 @@ def attribute_command(
     method: str,
     targets: Sequence[str],
     baselines: Sequence[str],
-    n_steps: int,
+    n_steps: int | None,
+    tolerance: float | None,
     quadrature: str,
     internal_batch_size: int | None,
+    memory: str | None,
     batch_axes: Sequence[tuple[str, int | None]],
     references: Sequence[str],
     paths: Sequence[str],
@@ -160,6 +166,8 @@ def attribute_command(
             n_steps=n_steps,
             quadrature=quadrature,
             internal_batch_size=internal_batch_size,
+            tolerance=tolerance,
+            memory_budget=memory,
             progress=report,
             held={n: m for n, m in reading.held.items() if n in moved} or None,
             path=steps_of(paths, "--path", signature, moved),

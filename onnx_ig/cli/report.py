@@ -45,6 +45,9 @@ class Row:
     baseline_prediction: float
     convergence_delta: float
     relative_delta: float
+    error_estimate: float | None
+    gradients: int | None
+    forwards: int | None
     predicted: list[int] | None
     predicted_label: str | None
     top_features: list[Feature] = field(default_factory=list)
@@ -71,6 +74,9 @@ def rows_of(result: Attribution, reading: Reading, metadata: Metadata, top: int)
                     baseline_prediction=float(result.baseline_prediction[at]),
                     convergence_delta=float(result.convergence_delta[at]),
                     relative_delta=float(result.relative_delta[at]),
+                    error_estimate=None if result.error_estimate is None else float(result.error_estimate[at]),
+                    gradients=None if result.gradient_counts is None else int(result.gradient_counts[sample]),
+                    forwards=None if result.forward_counts is None else int(result.forward_counts[sample]),
                     predicted=predicted,
                     predicted_label=_label(predicted, metadata),
                     top_features=_top(result, reading, metadata, sample, place if several else None, top),
@@ -142,6 +148,7 @@ def to_json(result: Attribution, rows: list[Row], model: str, saved: str | None)
         "output": result.output,
         "n_steps": result.n_steps,
         "quadrature": result.quadrature,
+        "tolerance": result.tolerance,
         "gradients": result.gradients,
         "forwards": result.forwards,
         "notes": list(result.notes),
@@ -162,6 +169,8 @@ def _finite(value: Any) -> Any:
 def as_text(result: Attribution, rows: list[Row], reading: Reading, saved: str | None) -> str:
     """For people: a paragraph for every row."""
     steps = "" if result.n_steps is None else f", {result.n_steps} steps"
+    if result.tolerance is not None:
+        steps = f" to a tolerance of {result.tolerance:g}"
     rule = "" if result.quadrature is None else f" ({result.quadrature})"
     lines = [f"{result.method} of {result.output}{steps}{rule}: {result.gradients} gradients"]
     lines.extend(result.notes)
@@ -183,7 +192,8 @@ def _paragraph(row: Row, result: Attribution, reading: Reading, alone: bool) -> 
         lines.append(f"  the prediction is {row.predicted_label or row.predicted}")
     if np.isfinite(row.convergence_delta):
         share = f" ({100 * row.relative_delta:.2g} % of the difference)" if np.isfinite(row.relative_delta) else ""
-        lines.append(f"  delta {row.convergence_delta:+.3g}{share}")
+        spent = f", {row.gradients} gradients" if result.tolerance is not None else ""
+        lines.append(f"  delta {row.convergence_delta:+.3g}{share}{_estimate(row, result)}{spent}")
     for name, text in reading.texts.items():
         if name in result and row.sample < len(text.tokens):
             tokens = text.tokens[row.sample]
@@ -194,3 +204,16 @@ def _paragraph(row: Row, result: Attribution, reading: Reading, alone: bool) -> 
     lines.extend(f"  {f.name:<{width}}  {f.attribution:+.4g}" for f in row.top_features)
     lines.extend(f"  picture: {path}" for path in row.picture)
     return lines
+
+
+def _estimate(row: Row, result: Attribution) -> str:
+    """The estimated error as a share of the norm of the attributions."""
+    if row.error_estimate is None or not np.isfinite(row.error_estimate):
+        return ""
+    squares = 0.0
+    for name, array in result.items():
+        one = row_of(result, name, array, row.sample, row.place if result.prediction.ndim == 2 else None)
+        squares += float((np.asarray(one, np.float64) ** 2).sum())
+    return (
+        f", estimated error {100 * row.error_estimate / np.sqrt(squares):.2g} % of the attributions" if squares else ""
+    )

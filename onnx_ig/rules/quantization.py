@@ -106,18 +106,31 @@ def quantize_linear(c: Context, gy: ir.Value) -> Values:
     """
     op, x = c.op, c.operand(0)
     steps = _Steps.of(c)
-    place = op.Div(x, steps.scale)
-    if steps.zero is not None:
-        place = op.Add(place, steps.zero)
     low, high = _range(c.dtype(c.own(c.output)))
     slack = _SLACK.get(c.dtype(c.own(x)), _FINE)
-    inside = op.And(op.GreaterOrEqual(place, low - slack), op.LessOrEqual(place, high + slack))
-    gx = gate(c, op.Div(gy, steps.scale), inside)
+    inside = op.And(
+        op.GreaterOrEqual(x, _bound(c, low - slack, steps)), op.LessOrEqual(x, _bound(c, high + slack, steps))
+    )
+    gx = gate(c, _in_steps(c, gy, steps.scale), inside)
     gs = None
     if c.wants(1):
         _refuse_blocks(c, steps)
         gs = op.Neg(_summed(c, op.Mul(gx, op.Div(x, steps.scale)), steps))
     return gx, gs, None
+
+
+def _bound(c: Context, place: float, steps: _Steps) -> ir.Value:
+    """The number that lies at `place` in the range: small, and folded at load, where comparing places is not."""
+    steps_away = c.op.Sub(place, steps.zero) if steps.zero is not None else None
+    return c.op.Mul(steps.scale, place) if steps_away is None else c.op.Mul(steps_away, steps.scale)
+
+
+def _in_steps(c: Context, g: ir.Value, scale: ir.Value) -> ir.Value:
+    """`g / scale`; what DequantizeLinear has just multiplied with the same scale as it was before."""
+    node = g.producer()
+    if node is not None and node.op_type == "Mul" and node.inputs[1] is scale and node.inputs[0] is not None:
+        return node.inputs[0]
+    return c.op.Div(g, scale)
 
 
 @gradient("DequantizeLinear")

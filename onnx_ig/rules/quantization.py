@@ -159,14 +159,29 @@ def _refuse_blocks(c: Context, steps: _Steps) -> None:
         raise c.refuse("scales of blocks depend on the input", "Choose values behind it.")
 
 
-@gradient("DynamicQuantizeLinear", carries=(0,), estimate=STRAIGHT)
-def dynamic_quantize_linear(c: Context, gy: ir.Value | None, *others: ir.Value | None) -> Values:
+@gradient("DynamicQuantizeLinear", carries=(0, 1), estimate=STRAIGHT)
+def dynamic_quantize_linear(c: Context, gy: ir.Value | None, gs: ir.Value | None = None, *_: ir.Value | None) -> Values:
     """y = round(x / s) + z with s, z from the range of x, which clips nothing: gx = gy / s.
 
     s and z are taken for constants: what flows back through s from y = q s is (q - x / s) times its cotangent, an error of
-    rounding. Source: ONNX DynamicQuantizeLinear-11, and above.
+    rounding. Where s alone is explained its derivative is exact: s = (max(x, 0) - min(x, 0)) / 255, ties share.
+    Source: ONNX DynamicQuantizeLinear-11, and above.
     """
-    return (None if gy is None else c.op.Div(gy, c.outputs[1]),)
+    op, x = c.op, c.operand(0)
+    if gy is not None:
+        return (op.Div(gy, c.outputs[1]),)
+    if gs is None:
+        return (None,)
+    top, bottom = op.ReduceMax(x, keepdims=0), op.ReduceMin(x, keepdims=0)
+    share = op.Div(gs, 255.0)
+    above = _shared(c, op.And(op.Equal(x, top), op.Greater(top, 0.0)), share)
+    return (op.Sub(above, _shared(c, op.And(op.Equal(x, bottom), op.Less(bottom, 0.0)), share)),)
+
+
+def _shared(c: Context, chosen: ir.Value, g: ir.Value) -> ir.Value:
+    """`g`, a number, in equal parts where `chosen`, 0 elsewhere."""
+    mask = c.mask(chosen, g)
+    return c.op.Div(c.op.Mul(mask, g), c.op.Max(c.op.ReduceSum(mask, keepdims=0), 1.0))
 
 
 @gradient("MatMulInteger")

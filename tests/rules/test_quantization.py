@@ -191,6 +191,19 @@ def test_dynamic_product(by_column: bool) -> None:
     np.testing.assert_allclose(got, cotangent @ wide.T, rtol=1e-5)
 
 
+@pytest.mark.parametrize("x", [[-1.0, 2.0, 0.5], [1.0, 2.0, 0.5], [-1.0, -2.0, -0.5], [-1.0, 2.0, 2.0]])
+def test_scale_of_a_dynamic_quantiser(x: list[float]) -> None:
+    """s = (max(x, 0) - min(x, 0)) / 255; ties share."""
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        helper.make_node("Identity", ["s"], ["y"]),
+    ]
+    given = np.array(x, np.float32)
+    got = gradient(model_of(nodes, {}, [3]), given, np.array(255.0))
+    top, bottom = (given == max(given)) & (given > 0), (given == min(given)) & (given < 0)
+    np.testing.assert_allclose(got, top / max(top.sum(), 1) - bottom / max(bottom.sum(), 1), rtol=1e-6)
+
+
 @pytest.mark.parametrize("by_channel", [False, True])
 def test_convolution_of_integers(by_channel: bool) -> None:
     zero = np.array([3, 200, 0, 128], np.uint8) if by_channel else np.array(3, np.uint8)

@@ -79,12 +79,14 @@ def page() -> str:
     lines = [
         "# Operators of the ONNX standard",
         "",
-        f"Written by `tools/op_coverage.py` from the rule registry and the schemas of onnx {onnx.__version__}; {len(schemas)} operators of the",
+        f"Written by `tools/op_coverage.py` from the rule registry and the schemas of onnx {onnx.__version__};",
+        f"{len(schemas)} operators of the",
         "default domain: "
         + ", ".join(f"{counts[k]} {k}" for k in ("rule", "zero", "body", "written out", "no floats", "refused"))
         + ".",
         "",
-        f"The standard marks an input of {len(marked)} operators as differentiable: {len(covered)} of them are covered; not covered: {left}.",
+        f"The standard marks an input of {len(marked)} operators as differentiable: {len(covered)} of them are covered;",
+        f"not covered: {left}.",
         "",
         legend,
         "",

@@ -107,6 +107,7 @@ class Session:
         self.providers: list[str] = self._session.get_providers()
         self.learned: dict[Hashable, Any] = {}
         self.runs = 0
+        self.threads: int = options.intra_op_num_threads or os.cpu_count() or 1
         self._run_options = ort.RunOptions()
         self._run_options.log_severity_level = 4  # what fails is raised
         self._arena = _arena(options, self._session, self.providers)

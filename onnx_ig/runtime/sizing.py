@@ -18,6 +18,7 @@ _MOST_ROWS = 1024
 _SHARE = 0.5
 """Of what is free: the budget where none is given."""
 _ENOUGH = 128 * 2**20
+_ENOUGH_A_THREAD = 64 * 2**20
 """Bytes of activations in a run on the CPU beyond which more rows are no faster, only larger."""
 _TRUST = 0.5
 """An estimate is believed without a trial up to this share of the budget."""
@@ -78,7 +79,8 @@ class Sizer:
         self.split = split
         self._meter = meter(session.providers)
         self._start: int | None = None
-        self._enough = min(split.budget, _ENOUGH) if session.on_cpu else split.budget
+        enough = max(_ENOUGH, session.threads * _ENOUGH_A_THREAD) if session.on_cpu else split.budget
+        self._enough = min(split.budget, enough)
 
     def rows(self) -> int:
         """The number of rows of the next run, at least 1."""

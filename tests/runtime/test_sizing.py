@@ -21,6 +21,7 @@ class Machine:
     """A session of a model y = 2x whose rows take `row` bytes each, of `limit`; and the meter that shows them."""
 
     on_cpu = True
+    threads = 1
 
     def __init__(self, row: int = MB, limit: int = 2**62):
         self.row, self.limit = row, limit
@@ -83,6 +84,12 @@ def test_what_was_learned_is_kept_for_rows_of_that_shape(machine: Machine) -> No
 def test_an_estimate_well_within_the_budget_needs_no_trial(machine: Machine) -> None:
     forward(machine, 100, Split(budget=300 * MB), estimate=2 * MB)
     assert machine.batches == [64, 36]
+
+
+def test_more_threads_take_larger_runs(machine: Machine) -> None:
+    machine.threads = 8
+    forward(machine, 300, Split(budget=2**40), estimate=2 * MB)
+    assert machine.batches == [256, 44]
 
 
 def test_an_estimate_that_is_too_small_is_found_out(machine: Machine) -> None:

@@ -129,7 +129,8 @@ def _plateau(
             limit = precision.tolerance * size + noise
             steady = bool((np.abs(central - slope) <= limit).all())
             closing = bool((distance <= np.maximum(limit, gap * (2 * smaller / step))).all())
-            keep = steady and bool((np.abs(slope) <= noise).all())  # a small step may be lost in a narrow type inside
+            lost = (np.abs(slope) <= noise) & (distance <= noise)  # flat, or a step too small for a narrow type inside
+            keep = steady and bool(lost.all())
             if steady and closing and (not keep or step == precision.steps[-1]):
                 return [Slope(name, d, float(v), size, noise) for d, v in zip(directions, slope, strict=True)]
             if steady and (np.abs(gap - distance) <= np.maximum(limit, 0.2 * gap)).all() and not keep:

@@ -148,3 +148,21 @@ def test_optimised_after_quantisation(form: str, level: str, tmp_path: Path) -> 
     assert any(n.domain == "com.microsoft" for n in onnx.load(file).graph.node)
     result = onnx_ig.Explainer(file).attribute(feeds, n_steps=STEPS, target=target)
     assert cosine(rows(result), expected).min() > 0.97
+
+
+@pytest.mark.parametrize("name", ["cnn", "lstm"])
+def test_rows_that_share_a_scale_run_alone(name: str, tmp_path: Path) -> None:
+    """Also where a probe of two equal rows would find nothing."""
+    path, feeds, target, _ = samples(name)
+    file = quantised(path, "dynamic", feeds, tmp_path)
+    assert "batch: one row a run: DynamicQuantize" in str(onnx_ig.inspect(file))
+    explainer = onnx_ig.Explainer(file)
+    twice = {n: np.repeat(a[:1], 2, axis=0) for n, a in feeds.items()}
+    explainer.attribute(twice, n_steps=2, target=target[:1].repeat(2, axis=0))
+    assert explainer.batching.fixed == 1
+    loud = {n: np.concatenate([a[:1], 5 * a[1:2]]) for n, a in feeds.items()}
+    together = explainer.attribute(loud, n_steps=STEPS, target=target[:2])
+    alone = explainer.attribute({n: a[:1] for n, a in loud.items()}, n_steps=STEPS, target=target[:1])
+    np.testing.assert_array_equal(rows(together)[0], rows(alone)[0])
+    model = onnx_ig.rewrite(file, n_steps=2)
+    assert '"batchable": false' in next(p.value for p in model.metadata_props if p.key == "onnx_ig.manifest")

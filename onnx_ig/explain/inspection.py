@@ -129,6 +129,7 @@ def inspect(
         axes = batching.axes
         free = "rows are independent (proven)"
         doubt = "candidate, to be probed on first use: " if batching.candidate else ""
+        doubt = "one row a run: " if batching.tied else doubt
         batch = free if batching.mode == "free" else f"{doubt}{batching.reason or batching.mode}"
         moved = tuple(
             Moved(v.name or "", s.name, batching.axis(v.name or ""), "zero") for s in subject.moved for v in s.values

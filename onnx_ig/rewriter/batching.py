@@ -13,6 +13,15 @@ from onnx_ig.graph.batch import batch_axes
 __all__ = ["Batching", "by_dataflow"]
 
 
+_ONE_SCALE = frozenset(
+    {
+        ("", "DynamicQuantizeLinear"),
+        ("com.microsoft", "DynamicQuantizeMatMul"),
+        ("com.microsoft", "DynamicQuantizeLSTM"),
+    }
+)
+
+
 @dataclass(frozen=True)
 class Batching:
     """How a model takes samples.
@@ -20,7 +29,8 @@ class Batching:
     `axes` batch axis of every graph input, None: the same for all samples (or no batch at all). `values` that of graph
     outputs and of the values that move. `mode`: "free" (any number of rows), "rows" (exactly `rows` a run, which do not
     influence each other) or "single" (no batch axis: the feeds are one sample). `reason` says why not "free".
-    `candidate`: not proven; a probe may show that rows are independent.
+    `candidate`: not proven; a probe may show that rows are independent. `tied`: proven not to be, whatever two rows of a
+    probe may show.
     """
 
     axes: Mapping[str, int | None]
@@ -29,6 +39,7 @@ class Batching:
     rows: int | None = None
     reason: str = ""
     candidate: bool = False
+    tied: bool = False
 
     @property
     def batched(self) -> bool:
@@ -83,7 +94,26 @@ def by_dataflow(
         return Batching(
             dict.fromkeys(names), mode="single", reason=plan.reason or "an attributed value has no batch axis"
         )
-    return Batching(axes, values, "rows", 1, plan.reason, candidate=True)
+    tied = _ties_rows(graph)
+    return Batching(axes, values, "rows", 1, tied or plan.reason, candidate=not tied, tied=bool(tied))
+
+
+def _ties_rows(graph: ir.Graph) -> str:
+    """What makes every row depend on the others for certain: a scale taken from all of them. Empty where nothing does.
+
+    Rows of a probe may have the same range by chance, as rows of the same text or of zeros have.
+    """
+    depends = set(graph.inputs)
+    for node in graph:
+        if depends.isdisjoint(v for v in node.inputs if v is not None):
+            continue
+        if (node.domain, node.op_type) in _ONE_SCALE:
+            return (
+                f"{node.op_type} (node {node.name!r}) takes one scale from all rows together, so that they influence "
+                "each other"
+            )
+        depends.update(node.outputs)
+    return ""
 
 
 def _candidates(values: Sequence[ir.Value], given: Mapping[str, int | None]) -> dict[str, int | None]:

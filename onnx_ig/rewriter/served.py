@@ -103,11 +103,12 @@ def _decide(subject: Subject, axes: Mapping[str, int | None] | None, batchable: 
     """How the served model takes samples: free rows led by N everywhere, or its own shapes."""
     values = {v.name or "": s.name for s in subject.moved for v in s.values}
     batching = by_dataflow(subject.graph, values, subject.output, axes)
-    if batchable is False or (batching.candidate and not batchable):
+    open_rows = batching.candidate or batching.tied
+    if batchable is False or (open_rows and not batchable):
         reason = batching.reason or "rows run together give other results than rows alone"
         return Batching(dict.fromkeys(batching.axes), mode="single", reason=reason)
-    if batching.candidate:
-        batching = replace(batching, mode="free", rows=None, reason="", candidate=False)
+    if open_rows:
+        batching = replace(batching, mode="free", rows=None, reason="", candidate=False, tied=False)
     if batching.mode == "free":
         bad = [n for n, a in batching.axes.items() if a != 0]
         if bad:

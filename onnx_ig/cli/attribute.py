@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
 
-from onnx_ig.cli.app import note, progress
+from onnx_ig.cli.app import note
 from onnx_ig.cli.options import (
     Axis,
     data_options,
@@ -129,11 +128,12 @@ def attribute_command(
     leaves a picture.
     """
     from onnx_ig.cli.drawing import Drawing
-    from onnx_ig.cli.reading import complete, read_inputs
-    from onnx_ig.cli.report import as_text, rows_of, to_json
+    from onnx_ig.cli.long import Output, attribute_all
     from onnx_ig.cli.targets import baselines_of, steps_of, targets_of
+    from onnx_ig.cli.work import work_of
     from onnx_ig.explain import Explainer
 
+    given = click.get_current_context().params
     for path in (plot, save):
         output_folder(path)
     loaded, signature = open_model(model)
@@ -142,11 +142,10 @@ def attribute_command(
         replace(signature.metadata, preprocessing={**signature.metadata.preprocessing, **known}), labels
     )
     signature = replace(signature, metadata=metadata)
-    reading = read_inputs([*inputs, *more_inputs], texts, signature)
-    feeds = complete(reading, signature)
-    for line in reading.notes:
+    work = work_of([*inputs, *more_inputs], texts, signature)
+    for line in work.reading.notes:
         note(line)
-    metadata = replace(metadata, features={**metadata.features, **reading.features})
+    metadata = replace(metadata, features={**metadata.features, **work.reading.features})
     drawing = None if no_plot else Drawing(plot, kinds, colours, sign, vmin, vmax)
     explainer = Explainer(
         loaded,
@@ -158,29 +157,15 @@ def attribute_command(
         quantized=quantized,
     )
     moved = [s.name for s in explainer.subject.moved]
-    with progress(method) as report:
-        result = explainer.attribute(
-            feeds,
-            baselines=baselines_of(baselines, signature, moved),
-            target=targets_of(targets, metadata.labels),
-            n_steps=n_steps,
-            quadrature=quadrature,
-            internal_batch_size=internal_batch_size,
-            tolerance=tolerance,
-            memory_budget=memory,
-            progress=report,
-            held={n: m for n, m in reading.held.items() if n in moved} or None,
-            path=steps_of(paths, "--path", signature, moved),
-            references=steps_of(references, "--reference", signature, moved),
-        )
-    result.labels = metadata.labels
-    rows = rows_of(result, reading, metadata, top)
-    if save is not None:
-        save = str(result.save(save))
-    stem = Path(reading.sources[0]).stem if reading.sources and not texts else Path(model).stem
-    if drawing is not None:
-        drawing.draw(result, rows, reading, metadata, stem)
-    if as_json:
-        click.echo(to_json(result, rows, model, save))
-    else:
-        click.echo(as_text(result, rows, reading, save))
+    options = {
+        "baselines": baselines_of(baselines, signature, moved),
+        "target": targets_of(targets, metadata.labels),
+        "n_steps": n_steps,
+        "quadrature": quadrature,
+        "internal_batch_size": internal_batch_size,
+        "tolerance": tolerance,
+        "memory_budget": memory,
+        "path": steps_of(paths, "--path", signature, moved),
+        "references": steps_of(references, "--reference", signature, moved),
+    }
+    attribute_all(explainer, work, metadata, options, Output(model, drawing, save, top, as_json), given)

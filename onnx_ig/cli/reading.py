@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,29 @@ class Reading:
     sources: list[str] = field(default_factory=list)
     held: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    def rows(self, keep: Sequence[int], axes: Mapping[str, int | None], count: int) -> Reading:
+        """The samples at the positions `keep` of `count`; `axes` says where samples lie in each input."""
+
+        def listed(values: Sequence[Any]) -> list[Any]:
+            return [values[i] for i in keep] if len(values) == count else list(values)
+
+        def masks(array: NDArray[Any]) -> NDArray[Any]:
+            return array[list(keep)] if array.ndim and len(array) == count else array
+
+        def fed(array: NDArray[Any], axis: int | None) -> NDArray[Any]:
+            return array if axis is None or array.shape[axis] != count else np.take(array, keep, axis)
+
+        return replace(
+            self,
+            feeds={n: fed(a, axes.get(n)) for n, a in self.feeds.items()},
+            photographs={n: listed(p) for n, p in self.photographs.items()},
+            texts={
+                n: Texts(listed(t.tokens), masks(t.ids), masks(t.present), masks(t.held)) for n, t in self.texts.items()
+            },
+            sources=listed(self.sources),
+            held={n: masks(m) for n, m in self.held.items()},
+        )
 
 
 def read_inputs(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from onnx_ig.runtime.rows import row_of
 if TYPE_CHECKING:
     from onnx_ig.runtime.result import Attribution
 
-__all__ = ["Row", "as_text", "rows_of", "to_json"]
+__all__ = ["Row", "header", "paragraphs", "rows_of", "to_json"]
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,17 @@ class Row:
     top_features: list[Feature] = field(default_factory=list)
     picture: list[str] = field(default_factory=list)
     place: int = 0
+    position: int = 0
 
 
-def rows_of(result: Attribution, reading: Reading, metadata: Metadata, top: int) -> list[Row]:
-    """A row for every sample and target, in order."""
+def rows_of(
+    result: Attribution, reading: Reading, metadata: Metadata, top: int, positions: Sequence[int] | None = None
+) -> list[Row]:
+    """A row for every sample and target, in order. `positions`: which of all samples those of the result are."""
     several = result.prediction.ndim == 2
     count = result.prediction.shape[1] if several else 1
-    rows = []
-    for sample in range(len(result.prediction)):
+    rows, samples = [], len(result.prediction)
+    for sample in range(samples):
         for place in range(count):
             at: Any = (sample, place) if several else sample
             predicted = _predicted(result, sample)
@@ -81,6 +85,7 @@ def rows_of(result: Attribution, reading: Reading, metadata: Metadata, top: int)
                     predicted_label=_label(predicted, metadata),
                     top_features=_top(result, reading, metadata, sample, place if several else None, top),
                     place=place,
+                    position=positions[sample] if positions is not None and len(positions) == samples else sample,
                 )
             )
     return rows
@@ -152,10 +157,17 @@ def to_json(result: Attribution, rows: list[Row], model: str, saved: str | None)
         "gradients": result.gradients,
         "forwards": result.forwards,
         "notes": list(result.notes),
-        "results": [{k: v for k, v in asdict(row).items() if k != "place"} for row in rows],
+        "results": [_told(row) for row in rows],
         "saved": saved,
     }
     return json.dumps(_finite(record), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _told(row: Row) -> dict[str, Any]:
+    record = asdict(row)
+    record["sample"] = record.pop("position")
+    del record["place"]
+    return record
 
 
 def _finite(value: Any) -> Any:
@@ -166,23 +178,22 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def as_text(result: Attribution, rows: list[Row], reading: Reading, saved: str | None) -> str:
-    """For people: a paragraph for every row."""
+def header(result: Attribution) -> str:
+    """What was computed, and what it took."""
     steps = "" if result.n_steps is None else f", {result.n_steps} steps"
     if result.tolerance is not None:
         steps = f" to a tolerance of {result.tolerance:g}"
     rule = "" if result.quadrature is None else f" ({result.quadrature})"
-    lines = [f"{result.method} of {result.output}{steps}{rule}: {result.gradients} gradients"]
-    lines.extend(result.notes)
-    for row in rows:
-        lines.extend(_paragraph(row, result, reading, alone=len(rows) == 1))
-    if saved is not None:
-        lines.append(f"saved: {saved}")
-    return "\n".join(lines)
+    return f"{result.method} of {result.output}{steps}{rule}: {result.gradients} gradients"
+
+
+def paragraphs(result: Attribution, rows: list[Row], reading: Reading, alone: bool) -> list[str]:
+    """For people: lines on every row; `alone`: there is one only, which needs no number."""
+    return [line for row in rows for line in _paragraph(row, result, reading, alone)]
 
 
 def _paragraph(row: Row, result: Attribution, reading: Reading, alone: bool) -> list[str]:
-    source = f"{printable(row.source)}: " if row.source else "" if alone else f"sample {row.sample}: "
+    source = f"{printable(row.source)}: " if row.source else "" if alone else f"sample {row.position}: "
     place = "" if row.target is None else f" {row.target[0] if len(row.target) == 1 else row.target}"
     name = printable(row.label)
     known = f"{name} (class{place})" if result.labels is not None and row.target and len(row.target) == 1 else name

@@ -22,7 +22,7 @@ __all__ = ["Attribution", "load_result"]
 _FORMAT = 1
 _ARRAYS = (
     "prediction", "baseline_prediction", "convergence_delta", "target", "error_estimate", "gradient_counts",
-    "forward_counts",
+    "forward_counts", "samples",
 )  # fmt: skip
 
 
@@ -50,6 +50,7 @@ class Attribution:
     `gradients`, `forwards`: rows of gradient and of forward-only evaluation spent, over all samples; `gradient_counts`
                           and `forward_counts` for each, [N], over all targets.
     `tolerance`           what was asked for; None for a fixed number of steps.
+    `samples`             int64 [N], which of what was fed these are, where some could not be; None: all, in order.
     `notes`               what should be known about how the answer was computed.
     `axes`                {input: its batch axis, None where the feeds are one sample}.
     """
@@ -76,6 +77,7 @@ class Attribution:
     gradient_counts: Array | None = None
     forward_counts: Array | None = None
     tolerance: float | None = None
+    samples: Array | None = None
 
     def __getitem__(self, name: str) -> Array:
         if name not in self.attributions:
@@ -178,5 +180,5 @@ def load_result(path: str | os.PathLike[str]) -> Attribution:
         forwards=about["forwards"], labels=about["labels"], notes=tuple(about["notes"]),
         axes=about.get("axes", {}),
         error_estimate=scores.get("error_estimate"), gradient_counts=scores.get("gradient_counts"),
-        forward_counts=scores.get("forward_counts"), tolerance=about.get("tolerance"),
+        forward_counts=scores.get("forward_counts"), tolerance=about.get("tolerance"), samples=scores.get("samples"),
     )  # fmt: skip

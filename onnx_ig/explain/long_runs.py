@@ -1,0 +1,160 @@
+"""Many samples, some at a time: what is finished stays when a run is broken off, rows that cannot be fed are passed over."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx_ig.errors import FeedError, OnnxIgError, OptionError, RunError
+from onnx_ig.runtime.joining import join_saved
+from onnx_ig.runtime.result import Attribution, load_result
+from onnx_ig.runtime.session import Array
+
+__all__ = ["Block", "Kept", "blocks", "rows_apart"]
+
+_FIRST = 16
+_MOST = 1024
+_SECONDS = 10.0
+"""A block grows until it takes so long: that much is lost at most."""
+
+Feeds = dict[str, Array]
+
+
+@dataclass
+class Block:
+    """Samples `first` to `last`: what was found for those at `positions`, None where there are none; `bad` {position: why}."""
+
+    first: int
+    last: int
+    result: Attribution | None
+    positions: list[int]
+    bad: dict[int, str] = field(default_factory=dict)
+
+
+class Kept:
+    """A folder beside the file that is wanted, `<file>.partial`, with a file for each finished block.
+
+    `about` says what the run is, as JSON: another run's folder is not gone on with. Raises OptionError then.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], about: Mapping[str, Any]):
+        self.path = Path(path)
+        self.folder = self.path.with_name(self.path.name + ".partial")
+        told = json.loads(json.dumps(about, default=str))
+        record = self.folder / "run.json"
+        if record.exists():
+            before = json.loads(record.read_text())
+            if before != told:
+                names = sorted(k for k in {*before, *told} if before.get(k) != told.get(k))
+                raise OptionError(
+                    f"{self.folder} holds part of another run, which differs in {', '.join(names)}; "
+                    "remove it, or save to another file"
+                )
+        else:
+            self.folder.mkdir(exist_ok=True)
+            _write(record, told)
+
+    def blocks(self) -> Iterator[Block]:
+        """What is finished, in order, up to the first gap."""
+        position = 0
+        for file in sorted(self.folder.glob("[0-9]*.json")):
+            told = json.loads(file.read_text())
+            if told["first"] != position:
+                return
+            result = load_result(file.with_suffix(".npz")) if told["positions"] else None
+            bad = {int(k): v for k, v in told["bad"].items()}
+            yield Block(told["first"], told["last"], result, told["positions"], bad)
+            position = told["last"]
+
+    def keep(self, block: Block) -> None:
+        """Write a block; its JSON comes last and makes it count."""
+        file = self.folder / f"{block.first:012}.json"
+        if block.result is not None:
+            block.result.save(file.with_suffix(".npz"))
+        told = {"first": block.first, "last": block.last, "positions": block.positions, "bad": block.bad}
+        _write(file, told)
+
+    def finish(self) -> Path | None:
+        """Join the blocks to the file that is wanted and remove the folder; None where no sample could be fed."""
+        parts = [f.with_suffix(".npz") for f in sorted(self.folder.glob("[0-9]*.json"))]
+        parts = [p for p in parts if p.exists()]
+        path = join_saved(parts, self.path) if parts else None
+        shutil.rmtree(self.folder)
+        return path
+
+
+def _write(file: Path, told: Any) -> None:
+    scratch = file.with_name("writing")
+    scratch.write_text(json.dumps(told))
+    os.replace(scratch, file)
+
+
+def blocks(
+    count: int,
+    attribute: Callable[[int, int], Block],
+    kept: Kept | None = None,
+    size: int | None = None,
+) -> Iterator[Block]:
+    """`count` samples, block by block: those that are kept already, then new ones, kept as soon as they are finished.
+
+    `attribute(first, last)` makes one. Blocks of `size` samples; None: few at first, and more while they are quick.
+    """
+    position = 0
+    if kept is not None:
+        for block in kept.blocks():
+            position = block.last
+            yield block
+    growing, size = size is None, size or _FIRST
+    while position < count:
+        begin = time.monotonic()
+        block = attribute(position, min(position + size, count))
+        if block.result is not None:
+            block.result.samples = np.asarray(block.positions, np.int64) if _gaps(block) else None
+        if kept is not None:
+            if block.result is not None:
+                block.result.samples = np.asarray(block.positions, np.int64)
+            kept.keep(block)
+        yield block
+        position = block.last
+        if growing and time.monotonic() - begin < _SECONDS / 2:
+            size = min(2 * size, _MOST)
+
+
+def _gaps(block: Block) -> bool:
+    return block.positions != list(range(block.first, block.last))
+
+
+def rows_apart(
+    attribute: Callable[[Sequence[int]], Attribution],
+    check: Callable[[Sequence[int]], object],
+    positions: Sequence[int],
+) -> tuple[Attribution | None, list[int], dict[int, str]]:
+    """Attribute samples together and, where that fails, without those that `check`, a forward pass, fails for alone.
+
+    Returns (result of the good ones, their positions, {position: why} of the others). Raises what fails for no sample
+    alone.
+    """
+    if not positions:
+        return None, [], {}
+    try:
+        return attribute(positions), list(positions), {}
+    except (FeedError, RunError) as error:
+        failure: OnnxIgError = error
+    bad: dict[int, str] = {}
+    for position in positions:
+        try:
+            check([position])
+        except (FeedError, RunError) as error:
+            bad[position] = str(error)
+    if not bad:
+        raise failure
+    good = [p for p in positions if p not in bad]
+    return (attribute(good) if good else None), good, bad

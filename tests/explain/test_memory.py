@@ -95,6 +95,7 @@ def test_rows_in_flight_grow_with_nothing(
     method: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("onnx_ig.runtime.sizing._ENOUGH", 20_000)
+    monkeypatch.setattr("onnx_ig.runtime.sizing._ENOUGH_A_THREAD", 0)
     tool = explainer(method)
     tool.attribute(X[:1], **{**options, "n_steps": 4, "target": 0})
     counts = runs_of(monkeypatch)

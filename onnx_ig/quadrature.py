@@ -7,13 +7,15 @@ steps (captum's trapezoid sums to (n-1)/n; it is not copied).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from onnx_ig.errors import OptionError
 
-__all__ = ["QUADRATURES", "nodes_and_weights"]
+__all__ = ["QUADRATURES", "Calibration", "nodes_and_weights", "steps_of"]
 
 Array = npt.NDArray[np.float64]
 
@@ -62,3 +64,46 @@ def nodes_and_weights(quadrature: str, n: int) -> tuple[Array, Array]:
     if quadrature == "riemann_trapezoid" and n < 2:
         raise OptionError("riemann_trapezoid needs n_steps of at least 2: it has a node at each end")
     return QUADRATURES[quadrature](int(n))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Steps chosen on examples: where they stand, float64 [n], and what was reached there.
+
+    `quadrature` is the name of a rule, or "placed" for cells of unequal width. `delta` and `error`: largest
+    |delta| / |F(x) - F(baseline)| and largest estimated error / norm of the attributions among the `samples`; `met`: the
+    share of samples within the tolerance. Takes the place of `n_steps` in `Explainer.attribute` and `rewrite`.
+    """
+
+    quadrature: str
+    alphas: Array
+    weights: Array
+    tolerance: float
+    delta: float
+    error: float
+    met: float
+    samples: int
+
+    @property
+    def n_steps(self) -> int:
+        return len(self.alphas)
+
+    def notes(self) -> dict[str, Any]:
+        """For the manifest of a one-file model."""
+        return {
+            "tolerance": self.tolerance, "relative_delta": self.delta, "relative_error_estimate": self.error,
+            "met": self.met, "samples": self.samples,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_steps} steps ({self.quadrature}): delta at most {self.delta:.2%} of F(x) - F(baseline), estimated error "
+            f"at most {self.error:.2%} of the attributions; {self.met:.0%} of {self.samples} samples within {self.tolerance:g}"
+        )
+
+
+def steps_of(n_steps: int | Calibration, quadrature: str) -> tuple[Array, Array, str]:
+    """(alphas, weights, name of the rule) of a number of steps or of a calibration. Raises OptionError."""
+    if isinstance(n_steps, Calibration):
+        return n_steps.alphas, n_steps.weights, n_steps.quadrature
+    return *nodes_and_weights(quadrature, n_steps), quadrature

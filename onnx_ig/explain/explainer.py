@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_ig.errors import FeedError, OptionError
 from onnx_ig.explain.baselines import baseline_arrays, held_masks, path_arrays, reference_arrays
+from onnx_ig.explain.calibration import calibrate
 from onnx_ig.explain.findings import warn_about, warn_unmet
 from onnx_ig.explain.models import Models
 from onnx_ig.explain.probe import Shapes, probe, shapes_of_rows
@@ -16,7 +17,7 @@ from onnx_ig.explain.refine import CAP, Goal
 from onnx_ig.explain.run import Job, attribute_target
 from onnx_ig.graph.load import ModelLike
 from onnx_ig.methods import Method, method_named
-from onnx_ig.quadrature import nodes_and_weights
+from onnx_ig.quadrature import Calibration, steps_of
 from onnx_ig.rewriter.batching import by_dataflow
 from onnx_ig.rewriter.subject import subject_of
 from onnx_ig.rules import rule_set_named
@@ -81,7 +82,7 @@ class Explainer:
         feeds: Mapping[str, Any] | Any,
         baselines: Any = None,
         target: Any = "predicted",
-        n_steps: int | None = None,
+        n_steps: int | Calibration | None = None,
         quadrature: str = "gausslegendre",
         internal_batch_size: int | None = None,
         tolerance: float | None = None,
@@ -102,8 +103,9 @@ class Explainer:
             target: an index into the non-batch axes of the output: an int or tuple for all samples, an integer array [N]
                 or [N, rank-1] for each; "predicted" the arg max; a list for several targets (attributions [N, K, ...]);
                 a float array of the output's shape as a cotangent.
-            n_steps, quadrature: gradients on the path, by default 50; rules as in captum. With a tolerance n_steps is the
-                most that a sample may take, by default 1000, and the rule is chosen by the model and the sample.
+            n_steps, quadrature: gradients on the path, by default 50; rules as in captum. What `calibrate` gives takes the
+                place of both. With a tolerance n_steps is the most that a sample may take, by default 1000, and the rule
+                is chosen by the model and the sample.
             tolerance: take as many gradients as each sample needs: until its attributions sum to F(x) - F(baseline)
                 within this share of it, and the attributions by two rules differ by less than ten times this share of
                 their norm. Where F(x) - F(baseline) is tiny, a twentieth of this share of the range of F along the path
@@ -122,7 +124,7 @@ class Explainer:
         """
         _check_arguments(self.method.path, baselines, held, path, references, internal_batch_size)
         if tolerance is not None:
-            _check_tolerance(self.method, tolerance, quadrature, gradients)
+            _check_tolerance(self.method, tolerance, n_steps, quadrature, gradients)
         steps_asked = 50 if n_steps is None else n_steps
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
             raise OptionError(f"progress={progress!r}: a function of (done, all), or True for a bar, is needed")
@@ -144,7 +146,7 @@ class Explainer:
         axes = {s.name: batching.axis(s.name) for s in self.subject.moved}
 
         line = self.method.path in ("line", "references")
-        alphas, weights = nodes_and_weights(quadrature, steps_asked) if line else (np.ones(1), np.ones(1))
+        alphas, weights, rule = steps_of(steps_asked, quadrature) if line else (np.ones(1), np.ones(1), "")
         job = Job(given, n, alphas, weights, split, held_masks(held, self.subject.moved, moved, axes), gradients)
         if self.method.path == "references":
             job.starts = reference_arrays(references, self.subject.moved, moved, axes)
@@ -156,7 +158,7 @@ class Explainer:
         else:
             job.starts = [baseline_arrays(baselines, self.subject.moved, moved, axes)]
         if tolerance is not None:
-            job.goal = Goal(float(tolerance), CAP if n_steps is None else n_steps, self._models.kinks)
+            job.goal = Goal(float(tolerance), CAP if n_steps is None else len(alphas), self._models.kinks)
         job.follow(progress, len(targets))
 
         before = self._models.counts()
@@ -168,7 +170,7 @@ class Explainer:
         result.gradients, result.forwards = after[0] - before[0], after[1] - before[1] + n
         result.target = _target_of([t.index for t in targets], several)
         result.n_steps = len(job.alphas) if self.method.path != "end" and self.method.path != "comparison" else None
-        result.quadrature = quadrature if line else None
+        result.quadrature = rule or None
         if job.goal is not None:
             result.tolerance, result.n_steps, result.quadrature = job.goal.tolerance, None, job.goal.rule_name
             warn_unmet(result, np.stack([a.unmet for a in answers], axis=-1), job.goal.cap)
@@ -176,6 +178,17 @@ class Explainer:
         if len(job.starts) == 1 and self.method.complete:
             warn_about(result, moved, job.starts[0])
         return result
+
+    def calibrate(
+        self, feeds: Mapping[str, Any] | Any, tolerance: float = 0.01, n_steps: int = CAP, **options: Any
+    ) -> Calibration:
+        """The fewest fixed steps that meet a tolerance on examples, for models whose steps cannot change with the sample.
+
+        `options` go to `attribute` (baselines, target, held, references ...); `n_steps` is the most to try. Its result
+        takes the place of n_steps in `attribute` and in `rewrite`. Raises what `attribute` raises; warns OnnxIgWarning
+        where the tolerance is missed by more than 5 % of the samples.
+        """
+        return calibrate(self, feeds, tolerance, n_steps, options)
 
     def scores(self, feeds: Mapping[str, Any] | Any, target: Any = "predicted") -> Array:
         """The score of the target for every sample, float64 [N], by the forward model alone."""
@@ -252,7 +265,7 @@ def _target_of(indices: Sequence[Array | None], several: bool) -> Array | None:
     return np.stack([i for i in indices if i is not None]) if several else indices[0]
 
 
-def _check_tolerance(method: Method, tolerance: Any, quadrature: str, gradients: bool) -> None:
+def _check_tolerance(method: Method, tolerance: Any, n_steps: Any, quadrature: str, gradients: bool) -> None:
     """A tolerance goes with integrals along straight lines, whose rule it chooses."""
     if isinstance(tolerance, bool) or not isinstance(tolerance, int | float | np.number) or not 0 < tolerance < 1:
         raise OptionError(f"tolerance={tolerance!r}: a share between 0 and 1 is needed, as 0.01")
@@ -260,6 +273,8 @@ def _check_tolerance(method: Method, tolerance: Any, quadrature: str, gradients:
         raise OptionError(
             f"tolerance belongs to integrated_gradients and expected_gradients; {method.name} takes no steps of its own"
         )
+    if isinstance(n_steps, Calibration):
+        raise OptionError("n_steps: a calibration has steps of its own; with a tolerance n_steps is the most to take")
     if quadrature != "gausslegendre":
         raise OptionError(f"quadrature={quadrature!r}: with a tolerance the rule is chosen by the model and the sample")
     if gradients:

@@ -19,12 +19,12 @@ from onnx_ig.runtime.steps import StepRunner
 if TYPE_CHECKING:
     from onnx_ig.explain.run import Job
 
-__all__ = ["CAP", "Goal", "refine"]
+__all__ = ["AGREE", "CAP", "Goal", "refine"]
 
 CAP = 1000
 """Most gradients of a sample where n_steps does not say."""
 
-_AGREE = 10
+AGREE = 10
 """Two rules agree where they differ by no more than this many tolerances of the norm of the attributions. On
 EfficientNet-Lite0 the answer is then as good as 50 uniform steps make it, for fewer gradients; see
 tools/bench_convergence.py for other factors."""
@@ -257,7 +257,7 @@ class _Refinement:
         missed = abs(float(total.sum()) - sample.change)
         need = Need(
             completeness=not missed <= max(goal.tolerance * abs(sample.change), sample.floor),
-            agreement=not off <= _AGREE * goal.tolerance * size,
+            agreement=not off <= AGREE * goal.tolerance * size,
         )
         if need.completeness or need.agreement:
             most = min(goal.cap, max(self._room(), _EXPECTED)) - rule.count

@@ -24,7 +24,7 @@ from onnx_ig.graph.unused import remove_unused
 from onnx_ig.manifest import AttributedInput, Manifest
 from onnx_ig.methods import Method, method_named
 from onnx_ig.paths import compute_type, to_type
-from onnx_ig.quadrature import nodes_and_weights
+from onnx_ig.quadrature import Calibration, steps_of
 from onnx_ig.rewriter.batching import Batching, by_dataflow
 from onnx_ig.rewriter.compose import inline_steps, loop_over_steps
 from onnx_ig.rewriter.oracle import score
@@ -46,7 +46,7 @@ def rewrite(
     *,
     inputs: str | Sequence[str] | None = None,
     output: str | None = None,
-    n_steps: int = 50,
+    n_steps: int | Calibration = 50,
     loop: str = "batched",
     target: Any = "predicted",
     baselines: Any = 0,
@@ -67,6 +67,7 @@ def rewrite(
     rows are independent; else shapes are kept, steps run one at a time in a Loop, and the manifest says why.
 
     Args:
+        n_steps: a number, or what `Explainer.calibrate` chose on examples; then the manifest tells what it reached there.
         loop: "batched" evaluates all steps as one batch; "looped" `steps_per_iteration` (default 1) of them at a time.
         target: "predicted", an index, a tuple of indices, or "input".
         baselines: 0, a number, one row (an array), {input: any of these}, or "input". For a token input 0 is the zero
@@ -84,7 +85,7 @@ def rewrite(
         raise OptionError(f"method={method!r} has no one-file form; use onnx_ig.Explainer")
     if loop not in ("batched", "looped"):
         raise OptionError(f"loop={loop!r}: 'batched' or 'looped'")
-    nodes_and_weights(quadrature, n_steps)
+    steps_of(n_steps, quadrature)
     _check_size(steps_per_iteration)
     subject = subject_of(model, inputs, output, rule_set_named(chosen.rules, quantized), quantized)
     warn_of(subject.graph.meta.get(NOTES, ()))
@@ -130,7 +131,13 @@ class _Served:
         self.taken: dict[str, str] = {}
 
     def build(
-        self, n_steps: int, quadrature: str, loop: str, per_iteration: int | None, target: Any, baselines: Any
+        self,
+        n_steps: int | Calibration,
+        quadrature: str,
+        loop: str,
+        per_iteration: int | None,
+        target: Any,
+        baselines: Any,
     ) -> ir.Model:
         given_starts = Starts(self.subject, self.batching.batched, baselines)
         moved = tuple(
@@ -153,7 +160,8 @@ class _Served:
         }
         given = {v.name or "": self._given(v.name or "", starts, picked) for v in step.graph.inputs if not _stepped(v)}
         line = self.method.path == "line"
-        alphas, weights = nodes_and_weights(quadrature, n_steps) if line else (np.ones(1), np.ones(1))
+        alphas, weights, rule = steps_of(n_steps, quadrature) if line else (np.ones(1), np.ones(1), "")
+        self.calibration = n_steps if line and isinstance(n_steps, Calibration) else None
         free = self.batching.mode == "free"
         if line and (loop == "looped" or not free):
             size = min(per_iteration or 1, len(alphas)) if free else 1
@@ -166,7 +174,7 @@ class _Served:
         self._lead_with_n()
         remove_unused(self.model)
         infer_missing(self.model)
-        self._describe(target, given_starts, n_steps if line else None, quadrature if line else None, loop)
+        self._describe(target, given_starts, len(alphas) if line else None, rule or None, loop)
         return self.model
 
     # what is fed ------------------------------------------------------------------------------------------------------
@@ -351,6 +359,8 @@ class _Served:
 
     def _notes(self, looped: bool) -> dict[str, Any]:
         notes: dict[str, Any] = {"loop": "looped" if looped else "batched"}
+        if self.calibration is not None:
+            notes["calibration"] = self.calibration.notes()
         return notes | ({"answers": list(self.subject.notes)} if self.subject.notes else {})
 
 

@@ -128,7 +128,9 @@ class StepRunner:
             last = min(first + rows, r)
             count = rows if split.padded else last - first
             at = np.minimum(np.arange(first, first + count), last - 1)
-            part = {k: a if self.axes.get(k) is None else np.take(a, samples[at], self.axes[k]) for k, a in feeds.items()}
+            part = {
+                k: a if self.axes.get(k) is None else np.take(a, samples[at], self.axes[k]) for k, a in feeds.items()
+            }
             part |= {"ig:alphas": alphas[at, None].astype(np.float64), "ig:weights": np.ones((count, 1))}
             given = sizer.run(part, count)
             if given is None:

@@ -21,6 +21,8 @@ Array = npt.NDArray[Any]
 _SHARE = 0.5
 """Refined at a time: what carries this share of the sum of squared indicators, and one in eight at least."""
 _LEAST = 8
+_MOST_NODES = 31
+"""In a cell of a smooth integrand; beyond that it is bisected."""
 _FLOOR = 0.25
 """Every stretch of the path counts at least this share of the mean change of the score."""
 
@@ -34,7 +36,10 @@ class Need:
 
 
 class Rule(Protocol):
-    """What `Bisected` and `Nested` have in common. `count` values were put, and are held."""
+    """What `Bisected` and `Nested` have in common. `count` values were put, and are held.
+
+    `refine` gives the rule to go on with: itself, or one of the other kind with all values.
+    """
 
     pending: Array
     count: int
@@ -45,7 +50,7 @@ class Rule(Protocol):
 
     def change(self) -> Array: ...
 
-    def refine(self, need: Need, most: int) -> None: ...
+    def refine(self, need: Need, most: int) -> Rule: ...
 
 
 def cells_of(alphas: Array, scores: Array, count: int) -> Array:
@@ -84,9 +89,25 @@ class Bisected:
         self.count = 0
         self.pending = (ends[1:] + ends[:-1]) / 2
 
+    @classmethod
+    def resumed(cls, ends: tuple[float, float], nodes: Array, values: Array, scores: Array) -> Bisected:
+        """With values [n, d] and scores at `nodes` [n] already; every other node counts as new."""
+        rule = cls(np.zeros(2), *ends)
+        order = np.argsort(nodes, kind="stable")
+        rule.pending = nodes[order]
+        rule._take(values[order], scores[order], first=True)
+        rule._newest = np.arange(len(nodes)) % 2 == 0
+        return rule
+
     def put(self, values: Array, scores: Array) -> None:
         """The integrand [len(pending), d] and the scores there [len(pending)]."""
-        first, old = not self.count, self.count
+        first = not self.count
+        self._take(values, scores, first)
+        if first:
+            self._bisect(np.ones(len(self._nodes) + 1, bool))
+
+    def _take(self, values: Array, scores: Array, first: bool) -> None:
+        old = self.count
         self._blocks.append(values)
         self.count += len(values)
         nodes = np.concatenate([self._nodes, self.pending])
@@ -99,8 +120,6 @@ class Bisected:
         self._scores = np.concatenate([self._scores[:1], inner, self._scores[-1:]])
         self._steps = self._distances(order, old)
         self.pending = np.zeros(0)
-        if first:
-            self._bisect(np.ones(len(nodes) + 1, bool))
 
     def _distances(self, order: Array, old: int) -> Array:
         """Distances between neighbours; those known already are taken over."""
@@ -168,7 +187,7 @@ class Bisected:
         """What the newest nodes changed, float64 [d]."""
         return self._sum(self._changes())
 
-    def refine(self, need: Need, most: int) -> None:
+    def refine(self, need: Need, most: int) -> Rule:
         """Want values in the gaps that need them, at most `most`; none where values are not finite."""
         widths = self._widths()
         jumps = widths * np.concatenate([self._steps[:1], self._steps, self._steps[-1:]])
@@ -179,12 +198,12 @@ class Bisected:
             indicators = indicators + _unit(np.abs(np.diff(self._scores) - widths * slopes))
         order = np.argsort(-indicators, kind="stable")
         carried = np.cumsum(indicators[order] ** 2)
-        if not np.isfinite(carried[-1]):
-            return
-        count = int(np.searchsorted(carried, _SHARE * carried[-1])) + 1
-        chosen = np.zeros(len(indicators), bool)
-        chosen[order[: min(max(count, -(-len(indicators) // _LEAST)), most)]] = True
-        self._bisect(chosen)
+        if np.isfinite(carried[-1]):
+            count = int(np.searchsorted(carried, _SHARE * carried[-1])) + 1
+            chosen = np.zeros(len(indicators), bool)
+            chosen[order[: min(max(count, -(-len(indicators) // _LEAST)), most)]] = True
+            self._bisect(chosen)
+        return self
 
 
 def fejer(n: int) -> tuple[Array, Array]:
@@ -200,34 +219,35 @@ def fejer(n: int) -> tuple[Array, Array]:
 
 
 class Nested:
-    """Fejér's second rule with 7, 15, 31 ... nodes in each of few cells, for smooth integrands.
+    """Fejér's second rule with 7, 15 and 31 nodes in each of few cells, for smooth integrands.
 
-    The coarser rule is that with 3, 7, 15 ... of the same nodes. Ends of the path are no nodes, so that integrands which
-    are infinite there (square roots at zero) can be had.
+    The coarser rule is that with 3, 7 or 15 of the same nodes. An integrand that needs more in a cell is not smooth there,
+    and bisection goes on with all values. Ends of the path are no nodes, so that integrands which are infinite there
+    (square roots at zero) can be had.
     """
 
-    def __init__(self, ends: Array):
-        """`ends` [n + 1] of the cells."""
+    def __init__(self, ends: Array, before: float, after: float):
+        """`ends` [n + 1] of the cells; the scores at both ends of the path."""
         self._left, self._width = ends[:-1].copy(), np.diff(ends)
+        self._ends = (before, after)
         self._values: list[Array] = [np.zeros((3, 0))] * len(self._width)
+        self._scores: list[Array] = [np.zeros(3)] * len(self._width)
         self._wanted = np.ones(len(self._width), bool)
         self.count = 0
-        nodes = fejer(7)[0]
-        self.pending = np.concatenate([a + w * nodes for a, w in zip(self._left, self._width, strict=True)])
+        self.pending = np.concatenate([self._nodes(c, 7) for c in range(len(self._width))])
+
+    def _nodes(self, cell: int, count: int) -> Array:
+        return np.asarray(self._left[cell] + self._width[cell] * fejer(count)[0])
 
     def put(self, values: Array, scores: Array) -> None:
-        """The integrand [len(pending), d]; the scores are not looked at."""
+        """The integrand [len(pending), d] and the scores there [len(pending)]."""
         first, begin = not self.count, 0
         for cell in np.flatnonzero(self._wanted):
-            held = self._values[cell]
-            count = 7 if first else len(held) + 1
-            given = values[begin : begin + count]
+            count = 7 if first else len(self._values[cell]) + 1
+            for held, given in ((self._values, values), (self._scores, scores)):
+                new = given[begin : begin + count]
+                held[cell] = new if first else _between(new, held[cell])
             begin += count
-            if not first:
-                both = np.empty((2 * len(held) + 1, *given.shape[1:]), given.dtype)
-                both[::2], both[1::2] = given, held
-                given = both
-            self._values[cell] = given
         self.count += len(values)
         self._wanted[:] = False
         self.pending = np.zeros(0)
@@ -248,22 +268,31 @@ class Nested:
         """What the last level of every cell changed, float64 [d]."""
         return np.asarray(sum(map(self._changes, range(len(self._values)))))
 
-    def refine(self, need: Need, most: int) -> None:
+    def refine(self, need: Need, most: int) -> Rule:
         """Want the next level in the cells that changed most, as far as `most` values go."""
         changed = np.asarray([np.linalg.norm(self._changes(c)) for c in range(len(self._values))])
         if not np.isfinite(changed).all():
-            return
-        wanted: list[Array] = []
+            return self
+        if len(self._values[int(np.argmax(changed))]) >= _MOST_NODES:
+            nodes = np.concatenate([self._nodes(c, len(v)) for c, v in enumerate(self._values)])
+            values, scores = np.concatenate(self._values), np.concatenate(self._scores)
+            return Bisected.resumed(self._ends, nodes, values, scores).refine(need, most)
         for cell in np.argsort(-changed, kind="stable"):
             new = len(self._values[cell]) + 1
-            if changed[cell] < _SHARE * changed.max() or new > most:
+            if changed[cell] < _SHARE * changed.max() or new > min(most, _MOST_NODES):
                 continue
             most -= new
             self._wanted[cell] = True
-        for cell in np.flatnonzero(self._wanted):
-            nodes = fejer(2 * len(self._values[cell]) + 1)[0][::2]
-            wanted.append(self._left[cell] + self._width[cell] * nodes)
+        wanted = [self._nodes(c, 2 * len(self._values[c]) + 1)[::2] for c in map(int, np.flatnonzero(self._wanted))]
         self.pending = np.concatenate([np.zeros(0), *wanted])
+        return self
+
+
+def _between(new: Array, old: Array) -> Array:
+    """Old rows between new ones."""
+    both = np.empty((len(new) + len(old), *new.shape[1:]), new.dtype)
+    both[::2], both[1::2] = new, old
+    return both
 
 
 def _weighted(weights: Array, values: Array) -> Array:

@@ -31,6 +31,11 @@ def started(rule: Rule, values: Curve) -> Rule:
     return rule
 
 
+def nested(values: Curve, *ends: float) -> Rule:
+    before, after = scores(values, np.array([0.0, 1.0]))
+    return started(Nested(np.array([0, *ends, 1]), before, after), values)
+
+
 def bisected(values: Curve, cells: int = 4) -> Rule:
     before, after = scores(values, np.array([0.0, 1.0]))
     return started(Bisected(np.linspace(0, 1, cells + 1), before, after), values)
@@ -52,10 +57,10 @@ SMOOTH = np.array([np.e - 1, 1 / 6, np.log1p(np.exp(40 * 0.3)) / 40 - np.log1p(n
 
 
 def test_a_constant_is_exact_at_once() -> None:
-    for rule in (
-        bisected(lambda a: np.full((len(a), 2), 3.0)),
-        started(Nested(np.array([0, 1.0])), lambda a: 0 * a[:, None] + 3),
-    ):
+    def three(alphas: Array) -> Array:
+        return np.full((len(alphas), 2), 3.0)
+
+    for rule in (bisected(three), nested(three)):
         np.testing.assert_allclose(rule.total(), 3)
         np.testing.assert_allclose(rule.change(), 0, atol=1e-12)
         assert rule.count <= 9
@@ -76,16 +81,16 @@ def test_fejer_nodes_are_nested() -> None:
 def test_jumps_are_found() -> None:
     rule = bisected(steps)
     while rule.count < 60:
-        rule.refine(BOTH, 60 - rule.count)
+        rule = rule.refine(BOTH, 60 - rule.count)
         fill(rule, steps)
     assert rule.count == 60
     np.testing.assert_allclose(rule.total(), STEPS, atol=3e-4)  # 60 midpoints may be off by 1/60 of a jump of 4
 
 
 def test_smooth_integrands() -> None:
-    for rule, limit in ((started(Nested(np.array([0, 0.5, 0.9, 1])), smooth), 1e-4), (bisected(smooth), 2e-3)):
+    for rule, limit in ((nested(smooth, 0.5, 0.9), 1e-4), (bisected(smooth), 2e-3)):
         while rule.count < 50:
-            rule.refine(BOTH, 50 - rule.count)
+            rule = rule.refine(BOTH, 50 - rule.count)
             if not len(rule.pending):
                 break
             fill(rule, smooth)
@@ -99,33 +104,63 @@ def test_change_is_the_last_answer_less_the_one_before(values: Curve) -> None:
     before = rule.total()
     fill(rule, values)
     np.testing.assert_allclose(rule.change(), rule.total() - before, atol=1e-12)
-    nested = started(Nested(np.array([0, 0.3, 1])), values)
+    fine = nested(values, 0.3)
     nodes, weights = fejer(3)
     coarse = 0.3 * weights @ values(0.3 * nodes) + 0.7 * weights @ values(0.3 + 0.7 * nodes)
-    np.testing.assert_allclose(nested.total() - nested.change(), coarse, atol=1e-12)
+    np.testing.assert_allclose(fine.total() - fine.change(), coarse, atol=1e-12)
 
 
-@pytest.mark.parametrize("make", [lambda: bisected(steps), lambda: started(Nested(np.array([0, 0.2, 1])), steps)])
+@pytest.mark.parametrize("make", [lambda: bisected(steps), lambda: nested(steps, 0.2)])
 def test_no_alpha_is_asked_for_twice(make: Callable[[], Rule]) -> None:
     asked: list[float] = []
     rule = make()
     for _ in range(5):
-        rule.refine(BOTH, 100)
+        rule = rule.refine(BOTH, 100)
         asked.extend(rule.pending)
         fill(rule, steps)
     assert len(np.unique(np.round(asked, 12))) == len(asked) > 10
     assert 0 < min(asked) <= max(asked) < 1
 
 
+def test_what_is_not_smooth_is_bisected_with_all_values() -> None:
+    """A square root, whose derivative is infinite at the start."""
+
+    def root(alphas: Array) -> Array:
+        return np.stack([0.5 / np.sqrt(alphas), np.ones_like(alphas)], 1)
+
+    def score(alphas: Array) -> Array:
+        return np.sqrt(alphas) + alphas
+
+    rule: Rule = Nested(np.array([0, 1.0]), 0.0, 2.0)
+    asked: list[float] = []
+    while rule.count < 100 and len(rule.pending):
+        asked.extend(rule.pending)
+        rule.put(root(rule.pending), score(rule.pending))
+        if rule.count == 31:
+            before = rule.total()
+        if not len(rule.pending):
+            rule = rule.refine(BOTH, 100 - rule.count)
+    assert isinstance(rule, Bisected)
+    assert len(set(asked)) == len(asked) == rule.count == 100
+    assert abs(rule.total()[0] - 1) < 1e-3 < abs(before[0] - 1)
+
+
+def test_a_resumed_rule_tells_what_every_other_value_changed() -> None:
+    nodes = np.array([0.1, 0.25, 0.4, 0.7, 0.9])
+    rule = Bisected.resumed((0.0, 1.0), nodes, smooth(nodes), nodes)
+    kept = Bisected.resumed((0.0, 1.0), nodes[1::2], smooth(nodes[1::2]), nodes[1::2])
+    np.testing.assert_allclose(rule.change(), rule.total() - kept.total(), atol=1e-12)
+
+
 def test_most_is_kept_to() -> None:
     rule = bisected(steps)
     rule.refine(BOTH, 1)
     assert len(rule.pending) == 1
-    nested = started(Nested(np.array([0, 1.0])), smooth)
-    nested.refine(BOTH, 7)
-    assert not len(nested.pending)
-    nested.refine(BOTH, 8)
-    assert len(nested.pending) == 8
+    fine = nested(smooth)
+    fine.refine(BOTH, 7)
+    assert not len(fine.pending)
+    fine.refine(BOTH, 8)
+    assert len(fine.pending) == 8
 
 
 def test_missing_completeness_is_looked_for_where_the_score_says() -> None:
@@ -144,7 +179,7 @@ def test_missing_completeness_is_looked_for_where_the_score_says() -> None:
 
 def test_values_that_are_not_finite_end_it() -> None:
     for rule in (bisected(lambda a: np.where(a > 0.5, np.nan, 1.0)[:, None]),
-                 started(Nested(np.array([0, 1.0])), lambda a: np.where(a > 0.5, np.inf, 1.0)[:, None])):  # fmt: skip
+                 nested(lambda a: np.where(a > 0.5, np.inf, 1.0)[:, None])):  # fmt: skip
         rule.refine(BOTH, 10)
         assert not len(rule.pending)
 

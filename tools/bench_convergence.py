@@ -185,7 +185,7 @@ def refined(
             )
             if rule.count >= CAP or not (missed.completeness or missed.agreement):
                 break
-            rule.refine(need or missed, CAP - rule.count)
+            rule = rule.refine(need or missed, CAP - rule.count)
         return outcome(path, rule.count, rule.total(), 1.5 * float(np.linalg.norm(rule.change())))
 
     return run
@@ -200,7 +200,8 @@ def bisected(path: Path_, probe: bool = True) -> Rule:
 def nested(path: Path_) -> Rule:
     alphas = np.linspace(0, 1, 9)
     change = np.abs(np.diff(path.score(alphas)))
-    return Nested(cells_of(alphas, path.score(alphas), 3 if change.max() > 0.5 * change.sum() else 1))
+    ends = cells_of(alphas, path.score(alphas), 3 if change.max() > 0.5 * change.sum() else 1)
+    return Nested(ends, float(path.scores[0]), float(path.scores[-1]))
 
 
 def line(title: str, outcomes: list[Outcome]) -> str:

@@ -56,10 +56,11 @@ class Goal:
 
     def rule(self, alphas: Array, scores: Array) -> Rule:
         """The rule for one sample, placed by its scores along the path."""
+        ends = float(scores[0]), float(scores[-1])
         if self.kinks:
-            return Bisected(cells_of(alphas, scores, _CELLS), float(scores[0]), float(scores[-1]))
+            return Bisected(cells_of(alphas, scores, _CELLS), *ends)
         change = np.abs(np.diff(scores))
-        return Nested(cells_of(alphas, scores, 3 if change.max() > _RIDGE * change.sum() else 1))
+        return Nested(cells_of(alphas, scores, 3 if change.max() > _RIDGE * change.sum() else 1), *ends)
 
 
 @dataclass
@@ -262,7 +263,7 @@ class _Refinement:
         if need.completeness or need.agreement:
             most = min(goal.cap, max(self._room(), _EXPECTED)) - rule.count
             if most > 0:
-                rule.refine(need, most)
+                rule = sample.rule = rule.refine(need, most)
             if len(rule.pending):
                 return False
             self.result.unmet[sample.index] = True  # type: ignore[index]

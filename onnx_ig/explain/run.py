@@ -132,13 +132,17 @@ def attribute_target(models: Models, batching: Batching, job: Job, target: Targe
         attributions[source.name], whole = _of_source(source, {k: v / count for k, v in totals.items()}, job, models)
         if whole is not None:
             full[source.name] = whole
-    spent = (error / count, gradients, forwards, unmet)
+    error /= count
     if not models.method.complete:
         nothing = np.full(job.n, np.nan)
-        return Answer(attributions, full, curves, prediction, nothing, nothing, *spent)
+        return Answer(attributions, full, curves, prediction, nothing, nothing, error, gradients, forwards, unmet)
     before /= count
-    total = sum(_total(attributions[s.name], batching.axis(s.name)) for s in models.subject.moved)
-    return Answer(attributions, full, curves, prediction, before, total - (prediction - before), *spent)
+    delta = sum(_total(attributions[s.name], batching.axis(s.name)) for s in models.subject.moved) - (
+        prediction - before
+    )
+    features = max(1, sum(a.size for a in attributions.values()) // job.n)
+    error = np.maximum(error, MARGIN * np.abs(delta) / np.sqrt(features))  # no error of that sum is smaller
+    return Answer(attributions, full, curves, prediction, before, delta, error, gradients, forwards, unmet)
 
 
 def _add(totals: dict[str, Array], shares: Mapping[str, Array]) -> None:

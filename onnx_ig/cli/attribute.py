@@ -117,15 +117,17 @@ def attribute_command(
     as_json: bool,
     **pictures: Any,
 ) -> None:
-    """Attribute an output of MODEL to its inputs: a photograph, numbers (.npy .npz .csv) or a text.
+    """Attribute an output of MODEL to its inputs: a photograph or a folder of them, numbers (.npy .npz .csv) or a text.
 
     \b
     onnx-ig attribute model.onnx photo.jpg
+    onnx-ig attribute model.onnx photos/ --tolerance 0.01 --save all.npz
     onnx-ig attribute model.onnx mean=mean.csv worst=worst.csv
     onnx-ig attribute model.onnx --text "Not bad at all!"
 
     Prints the prediction, how far the attributions are from complete (delta), and the features that matter most, and
-    leaves a picture.
+    leaves a picture. Samples that cannot be fed are told and passed over. With --save, many samples are kept in
+    FILE.npz.partial as they are finished: when a run is broken off, the same command goes on from there.
     """
     from onnx_ig.cli.drawing import Drawing
     from onnx_ig.cli.long import Output, attribute_all

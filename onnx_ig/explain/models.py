@@ -61,7 +61,7 @@ class Models:
         forward = self._forward_model()
         self.forward_session = self.open(forward)
         live = Liveness(forward)
-        self._forward_bytes: Estimate = lambda feeds: live.peak(feeds, {}, 1)
+        self.forward_bytes: Estimate = lambda feeds: live.peak(feeds, {}, 1)
         unranked = {v.name or "" for v in subject.graph.inputs if v.shape is None}
         self.inputs = ports_of(self.forward_session.inputs, unranked)
         self.runtime = runtime or _RUNTIMES.get(self.forward_session.providers[0], "cpu")
@@ -104,7 +104,7 @@ class Models:
             return self.forward(feeds)
         n = samples_in(feeds, batching.axes)
         gives = {name: batching.axis(name) for name in self.forward_session.outputs}
-        return run_rows(self.forward_session, feeds, batching.axes, gives, n, split, self._forward_bytes)
+        return run_rows(self.forward_session, feeds, batching.axes, gives, n, split, self.forward_bytes)
 
     def plan(
         self, batching: Batching, starts: Mapping[str, Array | None], held: Mapping[str, Array], gradients: bool

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_ig.explain.integral import MARGIN, Integral
+from onnx_ig.explain.looking import Look
 from onnx_ig.graph.sources import Source
 from onnx_ig.refinement import Bisected, Need, Nested, Rule, cells_of
 from onnx_ig.rewriter.step import StepPlan
@@ -116,7 +117,7 @@ class _Layout:
 
 def refine(
     steps: StepRunner,
-    probe: StepRunner,
+    look: Look,
     plan: StepPlan,
     sources: Sequence[Source],
     feeds: Mapping[str, Array],
@@ -129,14 +130,14 @@ def refine(
     `ends`: scores at the start and the end of the path, [N]. Samples are worked on together, as many as memory allows,
     and leave when they are done. Raises RunError.
     """
-    return _Refinement(steps, probe, plan, sources, feeds, job, ends, goal).run()
+    return _Refinement(steps, look, plan, sources, feeds, job, ends, goal).run()
 
 
 class _Refinement:
     def __init__(
         self,
         steps: StepRunner,
-        probe: StepRunner,
+        look: Look,
         plan: StepPlan,
         sources: Sequence[Source],
         feeds: Mapping[str, Array],
@@ -144,7 +145,7 @@ class _Refinement:
         ends: tuple[Array, Array],
         goal: Goal,
     ):
-        self.steps, self.probe, self.feeds, self.job, self.goal = steps, probe, feeds, job, goal
+        self.steps, self.look, self.feeds, self.job, self.goal = steps, look, feeds, job, goal
         self.ends = ends
         self.split: Split = job.split
         self.layout = _Layout(plan, sources)
@@ -210,7 +211,7 @@ class _Refinement:
 
     def _scores(self, samples: Array, alphas: Array) -> Array:
         scores = np.zeros(len(alphas))
-        for first, last, given in self.probe.points(self.feeds, samples, alphas, self.split):
+        for first, last, given in self.look.points(self.feeds, samples, alphas, self.split):
             scores[first:last] = given["ig:scores"].reshape(last - first)
         return scores
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_ig.explain.integral import MARGIN, fixed_steps, norms
+from onnx_ig.explain.looking import ForwardLook, Look
 from onnx_ig.explain.models import Models
 from onnx_ig.explain.refine import Goal, refine
 from onnx_ig.graph.sources import Source
@@ -85,7 +86,7 @@ class Answer:
 
 def attribute_target(models: Models, batching: Batching, job: Job, target: Target, prediction: Array) -> Answer:
     """Run the method for one target, over all its references."""
-    job.cotangent = target.cotangent
+    cotangent = job.cotangent = target.cotangent
     totals: dict[str, Array] = {}
     difference: dict[str, Array] | None = {}
     curves: dict[str, Array] = {}
@@ -94,7 +95,7 @@ def attribute_target(models: Models, batching: Batching, job: Job, target: Targe
     types = {s.name: s.values[0].dtype.numpy() for s in models.subject.moved if s.values[0].dtype is not None}
     for start in job.starts:
         plan = models.plan(batching, start, job.held, job.gradients)
-        feeds: dict[str, Array] = {**job.feeds, "ig:cotangent": target.cotangent}
+        feeds: dict[str, Array] = {**job.feeds, "ig:cotangent": cotangent}
         feeds.update({f"ig:baseline:{k}": v for k, v in start.items() if v is not None})
         feeds.update({f"ig:hold:{k}": v for k, v in job.held.items()})
         for name, (points, moves) in job.path.items():
@@ -109,9 +110,13 @@ def attribute_target(models: Models, batching: Batching, job: Job, target: Targe
             found = fixed_steps(models.steps(plan), plan, feeds, job)
             curves.update(_curves(models, plan.moved, found.given, job))
         else:
-            probe = models.probe(replace(plan, gradients=False))
+            look: Look = (
+                ForwardLook(models, batching, job, start, target)
+                if all(s.kind == "float" for s in models.subject.moved)
+                else models.probe(replace(plan, gradients=False))
+            )
             found = refine(
-                models.steps(plan), probe, plan, models.subject.moved, feeds, job, (score, prediction), job.goal
+                models.steps(plan), look, plan, models.subject.moved, feeds, job, (score, prediction), job.goal
             )  # fmt: skip
             curves = found.given if len(job.starts) == 1 else {}
         _add(totals, found.totals)

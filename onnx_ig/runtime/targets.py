@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +19,16 @@ __all__ = ["Target", "resolve_targets", "scores_of"]
 class Target:
     """One target for every sample.
 
-    `index` int64 [N, rank-1] into the non-batch axes (None for a cotangent); `cotangent` of the output's shape.
+    `index` int64 [N, rank-1] into the non-batch axes (None for a cotangent). `cotangent` of the output's shape is made
+    when it is asked for: of many targets one at a time takes memory.
     """
 
     index: Array | None
-    cotangent: Array
+    make: Callable[[], Array]
+
+    @property
+    def cotangent(self) -> Array:
+        return self.make()
 
 
 def resolve_targets(target: Any, output: Array, axis: int | None) -> tuple[list[Target], bool]:
@@ -105,9 +111,14 @@ def _indices(target: Any, array: Array, n: int, sizes: tuple[int, ...]) -> Array
 
 
 def _indexed(index: Array, rows: Array, axis: int | None) -> Target:
-    cotangent = np.zeros(rows.shape, rows.dtype)
-    cotangent[(np.arange(len(rows)), *index.T)] = 1
-    return Target(index, np.moveaxis(cotangent, 0, axis) if axis is not None else cotangent[0])
+    shape, dtype = rows.shape, rows.dtype
+
+    def make() -> Array:
+        cotangent = np.zeros(shape, dtype)
+        cotangent[(np.arange(len(index)), *index.T)] = 1
+        return np.moveaxis(cotangent, 0, axis) if axis is not None else np.asarray(cotangent[0])
+
+    return Target(index, make)
 
 
 def _cotangent(array: Array, output: Array, rows: Array, axis: int | None) -> Target:
@@ -117,14 +128,18 @@ def _cotangent(array: Array, output: Array, rows: Array, axis: int | None) -> Ta
         raise OptionError(f"target: a cotangent has the output's shape {list(output.shape)}, not {list(array.shape)}")
     if not np.isfinite(array).all():
         raise OptionError("target: the cotangent holds NaN or infinity")
-    return Target(None, np.asarray(converted(array, output.dtype, "target: the cotangent"), order="C"))
+    given = np.asarray(converted(array, output.dtype, "target: the cotangent"), order="C")
+    return Target(None, lambda: given)
 
 
 def scores_of(output: Array, target: Target, axis: int | None) -> Array:
     """sum(output * cotangent) a sample, float64 [N]; entries of zero cotangent do not count."""
-    wide = output.astype(np.float64)
+    if target.index is not None:
+        rows = output[None] if axis is None else np.moveaxis(output, axis, 0)
+        return np.asarray(rows[(np.arange(len(rows)), *target.index.T)], np.float64)
+    wide, cotangent = output.astype(np.float64), target.cotangent
     with np.errstate(invalid="ignore"):
-        product = np.where(target.cotangent == 0, 0.0, wide * target.cotangent.astype(np.float64))
+        product = np.where(cotangent == 0, 0.0, wide * cotangent.astype(np.float64))
     if axis is None:
         return product.sum(keepdims=False).reshape(1)
     return product.sum(axis=tuple(a for a in range(output.ndim) if a != axis))

@@ -49,9 +49,14 @@ def _feeds() -> Any:
     return module
 
 
+@cache
 def files() -> dict[str, Any]:
     """{file name: shapes that cannot be guessed}; empty where there is no such folder."""
-    return dict(_feeds().index(FOLDER)) if (FOLDER / "feeds.py").exists() else {}
+    if not (FOLDER / "feeds.py").exists():
+        return {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # the index is left open
+        return dict(_feeds().index(FOLDER))
 
 
 def session_of(model: Path | onnx.ModelProto) -> ort.InferenceSession:

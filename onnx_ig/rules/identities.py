@@ -1,4 +1,4 @@
-"""Operators that hand their operand on: Identity, casts, Dropout at inference."""
+"""Operators that hand their operand on: Identity, casts, Dropout at inference; and BitCast, which does not."""
 
 from __future__ import annotations
 
@@ -25,6 +25,12 @@ def cast(c: Context, gy: ir.Value) -> Values:
     x = c.operand(0)
     gx = gy if x.dtype == gy.dtype else c.op.Cast(gy, to=c.dtype(x).value)
     return gx, *(None,) * (len(c.inputs) - 1)
+
+
+@gradient("BitCast", carries=(0,))
+def bit_cast(c: Context, gy: ir.Value) -> Values:
+    """Refused where a path leads through it, to integers too: it is no function of numbers. Source: ONNX BitCast-26."""
+    raise c.refuse("it reads the bits of a number as those of another type", "Choose values behind it.")
 
 
 @gradient("Dropout")

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from onnx_ig import add_gradients
 from onnx_ig.errors import UnsupportedOperatorError
-from tests.gradcheck import check, gradients_of, node_model
+from tests.gradcheck import check, gradients_of, graph_model, node_model
 
 rng = np.random.default_rng(2)
 x = rng.standard_normal((2, 3))
@@ -55,3 +55,12 @@ def test_dropout_in_training_is_refused(stored: list[str], reason: str) -> None:
     feeds = {"x": x, "ratio": np.array(0.3), "training": np.array(True)}
     with pytest.raises(UnsupportedOperatorError, match=reason):
         add_gradients(node_model("Dropout", feeds, constants=stored), of="y", wrt="x")
+
+
+@pytest.mark.parametrize("between", [TensorProto.INT32, TensorProto.FLOAT])
+def test_bits_read_as_another_type_are_refused(between: int) -> None:
+    nodes = [helper.make_node("BitCast", ["x"], ["b"], to=between), helper.make_node("BitCast", ["b"], ["y"], to=1)]
+    opsets = [helper.make_opsetid("", 26)]
+    model = graph_model(nodes, {"x": x.astype(np.float32)}, ["y"], opsets=opsets, dtype=np.float32)
+    with pytest.raises(UnsupportedOperatorError, match="reads the bits"):
+        add_gradients(model)

@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
+from numbers import Real
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,20 +21,35 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "
 _UNKNOWN = 4 * 2**30
 """What is taken to be free where the system does not say."""
 
-_SIGNS = ("bad_alloc", "failed to allocate", "out of memory", "cuda_error_out_of_memory", "not enough memory")
+_SIGNS = (
+    "bad_alloc", "failed to allocate", "out of memory", "cuda_error_out_of_memory", "not enough memory", "alloc_failed",
+    "smaller than requested bytes",  # an arena with a limit, as CUDA's gpu_mem_limit
+)  # fmt: skip
 
 Meter = Callable[[], int]
 """Bytes in use now."""
 
 
 def bytes_of(size: Any) -> int | None:
-    """Bytes of 2_000_000_000, "2GB", "500 MB" or "1.5GiB"; None of None. Raises OptionError for anything else."""
+    """Bytes of 2_000_000_000, "2GB", "500 MB" or "1.5GiB"; None of None. Raises OptionError for anything else.
+
+    Bytes are a whole number of at least 1, also where a fraction of a unit is given.
+    """
     if size is None:
         return None
-    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(|[KMGT]|[KMGT]I)B?\s*", str(size).upper())
-    if isinstance(size, bool) or found is None or not float(found[1]) > 0:
-        raise OptionError(f"memory_budget={size!r}: a number of bytes, or a text such as '2GB' or '500MB', is needed")
-    return int(float(found[1]) * _UNITS[found[2]])
+    count = 0.0
+    if isinstance(size, str):
+        found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(|[KMGT]|[KMGT]I)B?\s*", size.upper())
+        if found is not None:
+            count = float(found[1]) * _UNITS[found[2]]
+            count = count // 1 if found[2] else count
+    elif isinstance(size, Real) and not isinstance(size, bool):
+        count = float(size)
+    if count < 1 or not count.is_integer():
+        raise OptionError(
+            f"memory_budget={size!r}: a whole number of bytes, or a text such as '2GB' or '500MB', is needed"
+        )
+    return int(count)
 
 
 def free_memory(providers: Sequence[str] = ()) -> int:

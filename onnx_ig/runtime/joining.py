@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,6 +14,7 @@ import numpy as np
 
 from onnx_ig.errors import ModelError
 from onnx_ig.runtime.session import Array
+from onnx_ig.runtime.writing import whole_file
 
 __all__ = ["join_saved"]
 
@@ -31,19 +31,11 @@ def join_saved(parts: Sequence[str | os.PathLike[str]], path: str | os.PathLike[
     files = [_open(p) for p in parts]
     try:
         about, counts = _about(files)
-        handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-                for name in files[0].files:
-                    if name != "onnx_ig":
-                        _write(archive, name, files, _axis(name, files[0][name], about, counts[0]))
-                _put(archive, "onnx_ig", [lambda: np.frombuffer(json.dumps(about).encode(), np.uint8)])
-            os.replace(scratch, path)
-        except BaseException:
-            Path(scratch).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise ModelError(f"{path} cannot be written: {error}") from error
+        with whole_file(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in files[0].files:
+                if name != "onnx_ig":
+                    _write(archive, name, files, _axis(name, files[0][name], about, counts[0]))
+            _put(archive, "onnx_ig", [lambda: np.frombuffer(json.dumps(about).encode(), np.uint8)])
     finally:
         for file in files:
             file.close()

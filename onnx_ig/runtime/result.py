@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 
 from onnx_ig.errors import MissingDependencyError, ModelError, OptionError
 from onnx_ig.runtime.session import Array
+from onnx_ig.runtime.writing import whole_file
 
 __all__ = ["Attribution", "load_result"]
 
@@ -125,17 +125,8 @@ class Attribution:
             "labels": None if self.labels is None else list(self.labels), "notes": list(self.notes), "axes": self.axes,
         }  # fmt: skip
         arrays["onnx_ig"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
-        try:
-            handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        except OSError as error:
-            raise ModelError(f"{path} cannot be written: {error}") from error
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-            os.replace(scratch, path)
-        except BaseException:
-            Path(scratch).unlink(missing_ok=True)
-            raise
+        with whole_file(path) as file:
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
         return path
 
     def plot(

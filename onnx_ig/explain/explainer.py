@@ -19,6 +19,7 @@ from onnx_ig.graph.load import ModelLike
 from onnx_ig.methods import Method, method_named
 from onnx_ig.quadrature import Calibration, steps_of
 from onnx_ig.rewriter.batching import by_dataflow
+from onnx_ig.rewriter.opening import opened
 from onnx_ig.rewriter.subject import subject_of
 from onnx_ig.rules import rule_set_named
 from onnx_ig.runtime.feeds import check_feeds, samples_in
@@ -72,6 +73,7 @@ class Explainer:
         self.subject = subject_of(model, inputs, output, rules, quantized)
         values = {v.name or "": s.name for s in self.subject.moved for v in s.values}
         self.batching = by_dataflow(self.subject.graph, values, self.subject.output, batch_axes)
+        self.subject, self.batching = opened(self.subject, self.batching) or (self.subject, self.batching)
         self._models = Models(self.subject, self.method, providers, session_options, runtime)
         self._by_dataflow = self.batching
         self._probed: Shapes | None = None

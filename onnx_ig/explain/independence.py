@@ -9,6 +9,7 @@ from onnx_ig.explain.examples import example_feeds
 from onnx_ig.explain.explainer import Explainer
 from onnx_ig.graph.load import ModelLike
 from onnx_ig.rewriter.batching import by_dataflow
+from onnx_ig.rewriter.opening import opened
 from onnx_ig.rewriter.subject import subject_of
 from onnx_ig.runtime.session import Providers
 
@@ -30,7 +31,8 @@ def probe_independence(
     """
     subject = subject_of(model, inputs, output)
     values = {v.name or "": s.name for s in subject.moved for v in s.values}
-    if not by_dataflow(subject.graph, values, subject.output, batch_axes).candidate:
+    batching = by_dataflow(subject.graph, values, subject.output, batch_axes)
+    if not batching.candidate and opened(subject, batching) is None:
         return None
     explainer = Explainer(
         model, "gradient", inputs=inputs, output=output, batch_axes=batch_axes, providers=providers

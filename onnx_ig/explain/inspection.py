@@ -18,7 +18,8 @@ from onnx_ig.graph.prepare import prepare
 from onnx_ig.graph.sources import classify, named
 from onnx_ig.methods import METHODS
 from onnx_ig.reverse import path_nodes
-from onnx_ig.rewriter.batching import by_dataflow
+from onnx_ig.rewriter.batching import Batching, by_dataflow
+from onnx_ig.rewriter.opening import opened
 from onnx_ig.rewriter.step import Moved, StepPlan, step_model
 from onnx_ig.rewriter.subject import Subject, candidates, subject_of
 from onnx_ig.rules import GRADIENT, rule_set_named
@@ -126,11 +127,10 @@ def inspect(
         subject = subject_of(prepared, inputs, output, rules, quantized)
         values = {v.name or "": s.name for s in subject.moved for v in s.values}
         batching = by_dataflow(subject.graph, values, subject.output, None)
+        wider = opened(subject, batching)
+        subject, batching = wider or (subject, batching)
         axes = batching.axes
-        free = "rows are independent (proven)"
-        doubt = "candidate, to be probed on first use: " if batching.candidate else ""
-        doubt = "one row a run: " if batching.tied else doubt
-        batch = free if batching.mode == "free" else f"{doubt}{batching.reason or batching.mode}"
+        batch = _batch(batching, wider is not None)
         moved = tuple(
             Moved(v.name or "", s.name, batching.axis(v.name or ""), "zero") for s in subject.moved for v in s.values
         )
@@ -157,6 +157,17 @@ def inspect(
         notes=list(subject.notes if subject else graph.meta.get(NOTES, ())),
         next_command=_next(model, subject, problem, graph, inputs),
     )
+
+
+def _batch(batching: Batching, opened: bool) -> str:
+    """How samples are batched, in words."""
+    if batching.mode == "free":
+        return "rows are independent (proven)"
+    if opened:
+        return f"{batching.reason}; taken as one of any size (rows proven independent, to be probed on first use)"
+    doubt = "candidate, to be probed on first use: " if batching.candidate else ""
+    doubt = "one row a run: " if batching.tied else doubt
+    return f"{doubt}{batching.reason or batching.mode}"
 
 
 def _input(value: ir.Value, kinds: Mapping[str, object], axes: Mapping[str, int | None]) -> InputReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,20 +37,23 @@ def shapes_of_rows(batching: Batching, feeds: Mapping[str, Array]) -> Shapes:
 def probe(batching: Batching, output: str, feeds: Mapping[str, Array], run: Run) -> Batching:
     """Run two rows together and each alone, and settle what dataflow left open or got wrong.
 
-    `run` evaluates the forward model. Rows that agree confirm a batch. Rows that differ are run one at a time. Rows that
-    cannot be run alone are no batch at all: the feeds are one sample.
+    `run` evaluates the forward model. Rows that agree confirm a batch. Rows that differ are run one at a time, or as many
+    at a time as the file fixes. Rows that cannot be run alone are no batch at all: the feeds are one sample.
     """
     if batching.mode == "single" or (batching.rows is not None and not batching.candidate):
         return batching
     first = {n: a if batching.axes[n] is None else np.take(a, [0], batching.axes[n]) for n, a in feeds.items()}
     second = {n: _other(a, feeds[n], batching.axes[n]) for n, a in first.items()}
     axis = batching.axis(output) or 0
+    several = batching.rows is not None and batching.rows > 1
     try:
         alone = [np.asarray(run(row)[output]) for row in (first, second)]
     except RunError as error:
+        if several:
+            return replace(batching, candidate=False)
         reason = f"its rows cannot be run alone ({error})"
         return Batching(dict.fromkeys(batching.axes), mode="single", reason=reason)
-    if any(a.ndim <= axis or a.shape[axis] != 1 for a in alone):
+    if not several and any(a.ndim <= axis or a.shape[axis] != 1 for a in alone):
         return Batching(
             dict.fromkeys(batching.axes), mode="single", reason="a row alone does not give one row of output"
         )
@@ -67,7 +71,7 @@ def probe(batching: Batching, output: str, feeds: Mapping[str, Array], run: Run)
     if agree:
         return Batching(batching.axes, batching.values, "free", None, "")
     reason = batching.reason or "rows together give other results than rows alone"
-    return Batching(batching.axes, batching.values, "rows", 1, reason)
+    return Batching(batching.axes, batching.values, "rows", batching.rows or 1, reason)
 
 
 def _other(row: Array, whole: Array, axis: int | None) -> Array:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnx_ig.errors import OptionError
-from onnx_ig.graph.batch import batch_axes
+from onnx_ig.graph.batch import batch_axes, feeds_state
 
 __all__ = ["Batching", "by_dataflow"]
 
@@ -140,18 +140,35 @@ def _fixed_rows(graph: ir.Graph, axes: Mapping[str, int | None]) -> int | None:
 
 
 def _fixed_batch(graph: ir.Graph, wanted: Mapping[str, str], output: str) -> Batching | None:
-    """Fixed leading dimensions as the batch, where dataflow proves the rows independent."""
-    leading = {v.name or "": v.shape[0] for v in graph.inputs if v.shape is not None and len(v.shape)}
-    counts = {d for n, d in leading.items() if isinstance(d, int) and n in wanted.values()}
-    if len(counts) != 1 or any(not isinstance(leading.get(s), int) for s in wanted.values()):
+    """Fixed leading dimensions as the batch, where dataflow proves the rows independent, or there is but one row."""
+    inputs = {v.name or "": v for v in graph.inputs}
+    if any(not isinstance(_first(inputs.get(s)), int) for s in wanted.values()):
         return None
-    rows = int(counts.pop())
-    plan = batch_axes(graph, {v.name or "": 0 if leading.get(v.name or "") == rows else None for v in graph.inputs})
+    counts = {_first(inputs[s]) for s in wanted.values()}
+    if len(counts) != 1:
+        return None
+    rows = int(counts.pop())  # type: ignore[arg-type]
+    given = {name: _axis_of_length(v, rows) for name, v in inputs.items()}
+    plan = batch_axes(graph, given)
+    reason = f"the model's batch is fixed at {rows}"
     values = {n: plan.axis(n) for n in (*wanted, output, *(v.name or "" for v in graph.outputs))}
-    if not plan.batchable or any(values[n] is None for n in (*wanted, output)):
+    if plan.batchable and all(values[n] is not None for n in (*wanted, output)):
+        return Batching({n: plan.axis(n) for n in inputs}, values, "rows", rows, reason)
+    computed = {v.name: v for v in (*graph.inputs, *graph.outputs, *(v for n in graph for v in n.outputs))}
+    values = {n: _axis_of_length(computed[n], 1) for n in values}
+    if rows != 1 or any(values[n] is None for n in (*wanted, output)):
         return None
-    axes = {v.name or "": plan.axis(v.name or "") for v in graph.inputs}
-    return Batching(axes, values, "rows", rows, f"the model's batch is fixed at {rows}")
+    return Batching(given, values, "rows", 1, reason)
+
+
+def _first(value: ir.Value | None) -> int | ir.SymbolicDim | None:
+    return None if value is None or value.shape is None or not len(value.shape) else value.shape[0]
+
+
+def _axis_of_length(value: ir.Value, rows: int) -> int | None:
+    """Where a value has a fixed number of rows: along axis 1 for states of recurrent layers, else along axis 0."""
+    axis = 1 if feeds_state(value) else 0
+    return axis if value.shape is not None and list(value.shape)[axis : axis + 1] == [rows] else None
 
 
 def _leading(graph: ir.Graph, output: str) -> int | None:

@@ -28,6 +28,7 @@ from onnx_ig.quadrature import Calibration, steps_of
 from onnx_ig.rewriter.batching import Batching, by_dataflow
 from onnx_ig.rewriter.compose import inline_steps, loop_over_steps
 from onnx_ig.rewriter.oracle import score
+from onnx_ig.rewriter.opening import opened
 from onnx_ig.rewriter.starts import Starts
 from onnx_ig.rewriter.step import Moved, StepPlan, step_model
 from onnx_ig.rewriter.subject import Subject, subject_of
@@ -75,6 +76,7 @@ def rewrite(
         batchable: what is known from elsewhere (a probe) of whether rows are independent; None: what dataflow proves.
 
         quantized: "straight-through" takes the roundings of a quantised model for the identity inside their range, and
+            A batch that the file fixes stays so with None; True makes it N where dataflow proves the rows independent.
             the manifest says so; "refuse" refuses them.
 
     Raises ModelError, OptionError, UnsupportedOperatorError, NoGradientPathError.
@@ -89,7 +91,7 @@ def rewrite(
     _check_size(steps_per_iteration)
     subject = subject_of(model, inputs, output, rule_set_named(chosen.rules, quantized), quantized)
     warn_of(subject.graph.meta.get(NOTES, ()))
-    batching = _decide(subject, batch_axes, batchable)
+    subject, batching = _decide(subject, batch_axes, batchable)
     served = _Served(subject, chosen, batching, runtime)
     result = served.build(n_steps, quadrature, loop, steps_per_iteration, target, baselines)
     return deliver(result, save_as)
@@ -100,23 +102,29 @@ def _check_size(size: int | None) -> None:
         raise OptionError(f"steps_per_iteration={size!r}: a whole number of at least 1 is needed")
 
 
-def _decide(subject: Subject, axes: Mapping[str, int | None] | None, batchable: bool | None) -> Batching:
+def _decide(
+    subject: Subject, axes: Mapping[str, int | None] | None, batchable: bool | None
+) -> tuple[Subject, Batching]:
     """How the served model takes samples: free rows led by N everywhere, or its own shapes."""
     values = {v.name or "": s.name for s in subject.moved for v in s.values}
     batching = by_dataflow(subject.graph, values, subject.output, axes)
+    fixed = batching.mode == "rows" and not batching.candidate
+    if batchable or (batchable is None and not fixed):
+        found = opened(subject, batching)
+        if found is not None:
+            subject, batching = found[0], replace(found[1], mode="free", rows=None, reason="", candidate=False)
     open_rows = batching.candidate or batching.tied
     if batchable is False or (open_rows and not batchable):
         reason = batching.reason or "rows run together give other results than rows alone"
-        return Batching(dict.fromkeys(batching.axes), mode="single", reason=reason)
+        return subject, Batching(dict.fromkeys(batching.axes), mode="single", reason=reason)
     if open_rows:
         batching = replace(batching, mode="free", rows=None, reason="", candidate=False, tied=False)
     if batching.mode == "free":
         bad = [n for n, a in batching.axes.items() if a != 0]
         if bad:
-            return Batching(
-                dict.fromkeys(batching.axes), mode="single", reason=f"the input {bad[0]!r} does not lead with the batch"
-            )
-    return batching
+            reason = f"the input {bad[0]!r} does not lead with the batch"
+            return subject, Batching(dict.fromkeys(batching.axes), mode="single", reason=reason)
+    return subject, batching
 
 
 class _Served:

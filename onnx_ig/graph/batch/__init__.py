@@ -15,7 +15,8 @@ import onnx_ir as ir
 
 from onnx_ig.errors import OptionError
 from onnx_ig.graph.batch import control, elementwise, indexing, layers, products, runtime, shapes
-from onnx_ig.graph.batch.analysis import Analysis
+from onnx_ig.graph.batch.analysis import followed
+from onnx_ig.graph.batch.opening import open_batch
 from onnx_ig.graph.batch.states import FREE, SIZES, Index, Mixed, Rows, State
 
 __all__ = [
@@ -23,8 +24,10 @@ __all__ = [
     "batch_axes",
     "control",
     "elementwise",
+    "feeds_state",
     "indexing",
     "layers",
+    "open_batch",
     "products",
     "runtime",
     "shapes",
@@ -112,7 +115,7 @@ def _candidates(graph: ir.Graph, given: Mapping[str, int | None]) -> Iterator[di
 
     Every input that leads with an open dimension takes part: one that is the same for all rows has to be given by hand.
     """
-    states = {v for v in graph.inputs if _feeds_state(v)}
+    states = {v for v in graph.inputs if feeds_state(v)}
     leading = {v: _leading(v, v in states) for v in graph.inputs}
     symbols: dict[str, bool] = {}
     for value in graph.inputs:
@@ -147,14 +150,14 @@ def _axis_named(value: ir.Value, symbol: str, leading: int | None) -> int | None
     return leading if leading is not None and (not names or names[leading] is None) else None
 
 
-def _feeds_state(value: ir.Value) -> bool:
+def feeds_state(value: ir.Value) -> bool:
     """Whether an input is the initial state of a recurrent layer, as it is or cast or cut to pieces along axis 0."""
     for node, index in value.uses():
         if node.domain == "" and index in _STATE_OPERANDS.get(node.op_type, ()):
             return node.attributes.get_int("layout", 0) == 0
         if node.domain == "com.microsoft" and node.op_type == "DynamicQuantizeLSTM" and index in (5, 6):
             return True
-        if node.op_type in ("Cast", "Identity", "Slice") and index == 0 and _feeds_state(node.outputs[0]):
+        if node.op_type in ("Cast", "Identity", "Slice") and index == 0 and feeds_state(node.outputs[0]):
             return True
     return False
 
@@ -172,8 +175,7 @@ def _follow(graph: ir.Graph, axes: Mapping[ir.Value, int | None]) -> BatchPlan:
     if fixed and rows is None:
         numbers = ", ".join(sorted(map(str, counts)))
         states = {v: Mixed(f"the inputs' batch dimensions differ: {numbers}") for v in moving}
-    analysis = Analysis(states, rows)
-    analysis.run(graph)
+    analysis = followed(graph, states, rows)
     values = [*graph.inputs, *graph.initializers.values(), *(v for node in graph for v in node.outputs)]
     known = {v.name: analysis.state(v) for v in values if v.name}
     reason = _verdict(graph.outputs, known, bool(moving))

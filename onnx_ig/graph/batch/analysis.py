@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_ig.graph.batch.repeats import repeats
 from onnx_ig.graph.batch.states import FREE, SIZES, Index, Mixed, Mixes, Rows, State, rule_for
 from onnx_ig.graph.sizes import Size, Symbols
 from onnx_ig.graph.subgraphs import captured_values
 
-__all__ = ["Analysis"]
+__all__ = ["Analysis", "followed"]
 
 _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -35,19 +36,39 @@ _CHOOSING = {"Gather": 0, "GatherND": 0, "ScatterElements": 2, "ScatterND": 2}
 class Analysis(Symbols):
     """States of values, and the sizes that small integer values hold.
 
-    `rows` is the number of rows where the file fixes it, else None.
+    `rows` is the number of rows where the file fixes it, else None. Then free operands may have that many equal entries,
+    which stand for one: `narrowed` holds, for each node, those that broadcast, and `widened` those that do not, with
+    the axis. `numbered` holds constant indices that name the rows.
     """
 
-    def __init__(self, states: Mapping[ir.Value, State], rows: int | None = None):
+    def __init__(
+        self,
+        states: Mapping[ir.Value, State],
+        rows: int | None = None,
+        choices: Mapping[Hashable, int] | None = None,
+    ):
         super().__init__()
         self.rows = rows
+        self.narrowed: dict[ir.Node, dict[ir.Value, int]] = {}
+        self.widened: dict[ir.Node, dict[ir.Value, int]] = {}
+        self.numbered: dict[ir.Node, ir.Value] = {}
         self._states: dict[ir.Value, State] = dict(states)
+        self._node: ir.Node | None = None
+        self._choices = dict(choices or {})
+        self._options: dict[Hashable, int] = {}
+        self._failed = False
 
     def run(self, nodes: Iterable[ir.Node]) -> None:
         """Tell the states of what `nodes`, in order, compute."""
+        around = self._node
         for node in nodes:
+            self._node = node
+            self.narrowed.pop(node, None)  # a body may be followed again, under other circumstances
+            self.widened.pop(node, None)
+            self.numbered.pop(node, None)
             for value, state in zip(node.outputs, self._outputs(node), strict=False):
                 self._states[value] = state
+        self._node = around
 
     def _outputs(self, node: ir.Node) -> Sequence[State]:
         count = len(node.outputs)
@@ -76,6 +97,7 @@ class Analysis(Symbols):
                 return [SIZES] * count
             raise Mixes("is an operator of which it is not known whether it keeps rows apart")
         except Mixes as mixes:
+            self._failed = True
             return [Mixed(f"{node.op_type} (node {node.name!r}) {mixes}", mixes.axis)] * count
 
     def _names_rows(self, node: ir.Node) -> bool:
@@ -103,6 +125,23 @@ class Analysis(Symbols):
             if node is not None:
                 frontier += [node.inputs[i] for i in _TAKEN.get(node.op_type, ()) if i < len(node.inputs)]
         return False
+
+    # Readings: with one row in a fixed batch, a shape may fit several
+
+    def choice(self, pattern: Hashable, options: int) -> int:
+        """Which of several readings of one pattern is taken; the same wherever the pattern stands."""
+        if options > 1 and not self._failed:
+            self._options.setdefault(pattern, options)
+        return self._choices.get(pattern, 0)
+
+    def otherwise(self) -> dict[Hashable, int] | None:
+        """The next choices to try: the latest that was open before something failed is made otherwise."""
+        patterns = list(self._options)
+        for index in reversed(range(len(patterns))):
+            taken = self._choices.get(patterns[index], 0) + 1
+            if taken < self._options[patterns[index]]:
+                return {p: self._choices.get(p, 0) for p in patterns[:index]} | {patterns[index]: taken}
+        return None
 
     # What rules ask
 
@@ -157,16 +196,45 @@ class Analysis(Symbols):
         return dims
 
     def even(self, value: ir.Value, axis: int) -> bool:
-        """Whether a free operand says the same to every row along `axis`.
+        """Whether a free operand that is broadcast says the same to every row along `axis`.
 
-        Its length is 1 there, or the file fixes both the number of rows and a constant that repeats itself.
+        Its length is 1 there, or the number of rows that the file fixes, of equal entries.
         """
         if self.dims(value)[axis].known == 1:
             return True
-        if self.rows is None or value.shape is None or value.shape[axis] != self.rows:
+        if not self._fits(value, axis):
             return False
+        if self._node is not None:
+            self.narrowed.setdefault(self._node, {})[value] = axis
+        return True
+
+    def taken_as_rows(self, value: ir.Value, axis: int) -> Rows | None:
+        """The state of a free operand that must have as many entries along `axis` as there are rows.
+
+        None where it has not the number that the file fixes, or they differ.
+        """
+        if not self._fits(value, axis):
+            return None
+        if self._node is not None:
+            self.widened.setdefault(self._node, {})[value] = axis
+        return Rows(axis, uniform=True)
+
+    def taken_as_numbers(self, value: ir.Value) -> Index | None:
+        """The state of constant indices [rows, ..., K] whose first entry along the last axis is the number of the row."""
         array = self.constant(value)
-        return array is not None and bool((array == np.take(array, [0], axis)).all())
+        if self.rows is None or array is None or array.ndim < 2 or array.shape[0] != self.rows or not array.shape[-1]:
+            return None
+        numbers = array[..., 0].reshape(self.rows, -1)
+        if not (numbers == np.arange(self.rows)[:, None]).all() or not (array[..., 1:] == array[:1, ..., 1:]).all():
+            return None
+        if self._node is not None:
+            self.numbered[self._node] = value
+        return Index(0, leading=True)
+
+    def _fits(self, value: ir.Value, axis: int) -> bool:
+        if self.rows is None or not 0 <= axis < self.rank(value):
+            return False
+        return self.dims(value)[axis].known == self.rows and repeats(value, axis)
 
     # Operands side by side
 
@@ -221,3 +289,30 @@ class Analysis(Symbols):
         if other.uniform or (one.before, one.per) == (other.before, other.per):
             return one
         raise Mixes("pairs rows with other rows")
+
+
+_READINGS = 64
+
+
+def followed(graph: ir.Graph, states: Mapping[ir.Value, State], rows: int | None = None) -> Analysis:
+    """The states of a graph's values, by the first reading under which its outputs have one entry a row.
+
+    By the likeliest reading where there is none such.
+    """
+    likeliest: Analysis | None = None
+    choices: Mapping[Hashable, int] | None = {}
+    for _ in range(_READINGS):
+        analysis = Analysis(states, rows, choices)
+        analysis.run(graph)
+        likeliest = likeliest or analysis
+        if all(_apart(analysis.state(v)) for v in graph.outputs):
+            return analysis
+        choices = analysis.otherwise()
+        if choices is None:
+            break
+    assert likeliest is not None
+    return likeliest
+
+
+def _apart(state: State) -> bool:
+    return state == FREE or (isinstance(state, Rows) and state.plain and not state.offsets)

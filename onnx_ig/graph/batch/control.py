@@ -62,11 +62,33 @@ def _carried(
         for value, state in zip(inputs, states, strict=False):
             a.settle(value, state)
         a.run(body)
-        after = [_both(s, a.state(v)) for s, v in zip(states, outputs, strict=False)]
+        after = [_carried_on(a, v, s, a.state(o)) for v, s, o in zip(initial, states, outputs, strict=False)]
+        if any(isinstance(s, Mixed) for s in after):
+            alike = [_started_alike(a, v, s) for v, s in zip(initial, states, strict=True)]
+            after = after if alike == states else alike
         if after == states:
             return states
         states = after
     raise Mixes("carries the rows differently from one iteration to the next")
+
+
+def _carried_on(a: Analysis, initial: ir.Value | None, before: State, after: State) -> State:
+    """The state of a carried value that begins as `initial`: one that a fixed batch starts alike for all rows has rows."""
+    if before == FREE and isinstance(after, Rows) and after.plain and initial is not None:
+        started = a.taken_as_rows(initial, after.axis)
+        if started is not None:
+            return after.written()
+    return _both(before, after)
+
+
+def _started_alike(a: Analysis, initial: ir.Value | None, state: State) -> State:
+    """Rows for a carried value that a fixed batch starts alike for all of them."""
+    if initial is None or state != FREE or initial.shape is None:
+        return state
+    for axis in range(len(initial.shape)):
+        if a.taken_as_rows(initial, axis) is not None:
+            return Rows(axis)
+    return state
 
 
 def _deeper(state: State, axis: int) -> State:

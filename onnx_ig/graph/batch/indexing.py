@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
 
 from onnx_ig.graph.batch.analysis import Analysis
-from onnx_ig.graph.batch.states import Index, Mixes, Rows, State, batch_rule
+from onnx_ig.graph.batch.states import FREE, Index, Mixes, Rows, State, batch_rule
 from onnx_ig.graph.sizes import ONE
 
 
@@ -57,24 +58,29 @@ def array_feature_extractor(a: Analysis, node: ir.Node) -> State:
 @batch_rule("GatherElements")
 def gather_elements(a: Analysis, node: ir.Node) -> State:
     """data[..., index, ...] along one axis: the other axes of data and indices run side by side."""
-    data, indices = node.inputs[0], node.inputs[1]
-    if a.free(data) or a.free(indices):
-        raise Mixes("reads places that are not known to be in the same row")
-    state = a.same(a.rows_of(data), a.rows_of(indices))
-    if state.axis in a.positive([node.attributes.get_int("axis", 0)], data):
+    state = _side_by_side(a, node.inputs[:2], "reads places that are not known to be in the same row")
+    if state.axis in a.positive([node.attributes.get_int("axis", 0)], node.inputs[0]):
         raise Mixes("reads other rows")
     return state
+
+
+def _side_by_side(a: Analysis, operands: Sequence[ir.Value | None], otherwise: str) -> Rows:
+    """The state of operands whose rows meet one to one. Raises Mixes with `otherwise` where one has none."""
+    found: Rows | None = None
+    for value in operands:
+        if not a.free(value):
+            found = a.same(found, a.rows_of(value))
+    assert found is not None
+    for value in operands:
+        if value is not None and a.free(value) and a.taken_as_rows(value, found.axis) is None:
+            raise Mixes(otherwise)
+    return found
 
 
 @batch_rule("ScatterElements")
 def scatter_elements(a: Analysis, node: ir.Node) -> State:
     """Writes along one axis; the other axes of all operands run side by side."""
-    found: Rows | None = None
-    for value in node.inputs[:3]:
-        if a.free(value):
-            raise Mixes("writes to places that are not known to be in the same row")
-        found = a.same(found, a.rows_of(value))
-    assert found is not None
+    found = _side_by_side(a, node.inputs[:3], "writes to places that are not known to be in the same row")
     if found.axis in a.positive([node.attributes.get_int("axis", 0)], node.inputs[0]):
         raise Mixes("writes to other rows")
     return found
@@ -87,7 +93,7 @@ def gather_nd(a: Analysis, node: ir.Node) -> State:
     assert data is not None
     assert indices is not None
     shared = node.attributes.get_int("batch_dims", 0)
-    index = a.state(indices)
+    index = _numbers_of_rows(a, data, indices)
     if isinstance(index, Index):  # each row reads itself: its own number leads every index
         state = a.rows_of(data)
         first = index.leading or a.dims(indices)[-1] == ONE
@@ -120,17 +126,18 @@ def _behind(a: Analysis, state: Rows, indices: ir.Value, shared: int) -> int:
 def scatter_nd(a: Analysis, node: ir.Node) -> State:
     """Writes updates [..., behind] to places of the leading K axes."""
     data, indices, updates = node.inputs[:3]
+    assert data is not None
     assert indices is not None
-    if a.free(data) or a.free(updates):
-        raise Mixes("writes what is not known to be the rows' to places of theirs")
-    state, written, index = a.rows_of(data), a.rows_of(updates), a.state(indices)
+    assert updates is not None
+    index = _numbers_of_rows(a, data, indices, updates)
+    state, written = _both_rows(a, data, indices, updates, index)
     if isinstance(index, Index):  # each row writes to itself: its own number leads every index
         first = index.leading or a.dims(indices)[-1] == ONE
         owned = state.axis == 0 and (state.before, state.per) == (ONE, index.stride)
         if not first or not owned or index.axis == a.rank(indices) - 1:
             raise Mixes("writes to places that are not known to be in the same row")
         axis = index.axis
-    elif a.free(indices):
+    elif index == FREE:
         axis = _behind(a, state, indices, 0)
     else:
         raise Mixes("writes to places that the rows say, and may write to other rows")
@@ -138,7 +145,35 @@ def scatter_nd(a: Analysis, node: ir.Node) -> State:
         written.plain if isinstance(index, Index) else a.same(state, written.at(state.axis))
     ):
         raise Mixes("writes to places that are not known to be in the same row")
-    return state if written.uniform and a.free(indices) else state.written()
+    return state if written.uniform and index == FREE else state.written()
+
+
+def _numbers_of_rows(a: Analysis, data: ir.Value, indices: ir.Value, updates: ir.Value | None = None) -> State:
+    """The state of indices; constants that name the rows of a fixed batch, one after another, are numbers of rows."""
+    index, read, written = a.state(indices), a.state(data), a.state(updates)
+    named = isinstance(read, Rows) and read.axis == 0
+    if isinstance(written, Rows) and read == FREE:
+        named = written.axis < a.rank(indices) - 1
+    return (a.taken_as_numbers(indices) or index) if index == FREE and named else index
+
+
+def _both_rows(a: Analysis, data: ir.Value, indices: ir.Value, updates: ir.Value, index: State) -> tuple[Rows, Rows]:
+    """States of data and updates. Raises Mixes where one has no rows, unless a fixed batch makes it alike for all."""
+    data_rows = None if a.free(data) else a.rows_of(data)
+    written = None if a.free(updates) else a.rows_of(updates)
+    count = a.dims(indices)[-1].known
+    if isinstance(index, Index):
+        data_rows = data_rows or a.taken_as_rows(data, 0)
+        written = written or a.taken_as_rows(updates, index.axis)
+    elif index == FREE and count is not None:
+        ahead = a.rank(indices) - 1 - count  # axes that updates have ahead of the data's own
+        if data_rows is None and written is not None:
+            data_rows = a.taken_as_rows(data, written.axis - ahead)
+        elif data_rows is not None and written is None:
+            written = a.taken_as_rows(updates, data_rows.axis + ahead)
+    if data_rows is None or written is None:
+        raise Mixes("writes what is not known to be the rows' to places of theirs")
+    return data_rows, written
 
 
 @batch_rule("Compress")

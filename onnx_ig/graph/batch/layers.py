@@ -242,7 +242,7 @@ def recurrent(a: Analysis, node: ir.Node) -> Sequence[State]:
         if value is None:
             continue
         if a.free(value):
-            if a.even(value, axis) and a.rows is not None:
+            if a.taken_as_rows(value, axis) is not None:
                 continue
             raise Mixes(f"pairs rows with entries of {value.name!r}")
         state = a.same(state.at(axis), a.rows_of(value)).at(state.axis)
@@ -298,7 +298,8 @@ def reverse_sequence(a: Analysis, node: ir.Node) -> State:
         raise Mixes("reverses by lengths from the rows")
     state = a.rows_of(x)
     time, batch = node.attributes.get_int("time_axis", 0), node.attributes.get_int("batch_axis", 1)
-    if state.axis == time or (a.free(lengths) and state.axis == batch):
+    steady = lengths is not None and a.free(lengths)
+    if state.axis == time or (steady and state.axis == batch and a.taken_as_rows(lengths, 0) is None):  # type: ignore[arg-type]
         raise Mixes("works along the rows' axis")
     return state if a.free(lengths) else a.same(state, a.rows_of(lengths).at(batch))
 

@@ -53,17 +53,32 @@ def _regrouped(a: Analysis, state: Rows | Index, dims: Sequence[Size], wanted: S
     wanted = full
     if product(dims) != product(wanted):
         raise Mixes("gives a shape that fits one number of rows only, or that cannot be told to fit any")
+    places = []
     for axis in range(len(wanted)):
         inner = ahead.over(product(wanted[:axis]))
         entries = None if inner is None else wanted[axis].over(inner * count)
-        if inner is None or entries is None or entries.open:
-            continue
-        if isinstance(state, Index):
-            if (inner, entries) != (ONE, ONE):
-                break  # places of one row side by side along one axis: a number no longer says the row
-            return state.at(axis)
+        if inner is not None and entries is not None and not entries.open:
+            places.append((axis, inner, entries))
+    if not places:
+        raise Mixes(f"takes rows apart: ({', '.join(map(str, dims))}) becomes ({', '.join(map(str, wanted))})")
+    places.sort(key=lambda place: _unlikely(place, dims, wanted))
+    axis, inner, entries = places[a.choice((state, tuple(dims), tuple(wanted)), len(places))]
+    if isinstance(state, Rows):
         return Rows(axis, inner, entries, state.uniform)
-    raise Mixes(f"takes rows apart: ({', '.join(map(str, dims))}) becomes ({', '.join(map(str, wanted))})")
+    if (inner, entries) != (ONE, ONE):  # places of one row side by side along one axis: a number no longer says the row
+        raise Mixes(f"takes rows apart: ({', '.join(map(str, dims))}) becomes ({', '.join(map(str, wanted))})")
+    return state.at(axis)
+
+
+def _unlikely(place: tuple[int, Size, Size], dims: Sequence[Size], wanted: Sequence[Size]) -> tuple[bool, bool, int]:
+    """Sorts the axes that rows can become, the likeliest first; with one row in a fixed batch there may be several.
+
+    An axis of its own; else with what stands ahead where the last axis stays (steps and rows as one axis), with what
+    stands behind where it does not (rows and heads as one axis).
+    """
+    axis, inner, entries = place
+    joined = (entries if wanted[-1:] == dims[-1:] else inner) != ONE
+    return (inner, entries) != (ONE, ONE), joined, axis
 
 
 @batch_rule("Flatten")
@@ -194,18 +209,13 @@ def concat(a: Analysis, node: ir.Node) -> State:
             found = a.same(found, a.rows_of(value))
     assert found is not None
     for value in operands:
-        if a.free(value) and (axis == found.axis or not _fits(a, value, found)):
+        if a.free(value) and (axis == found.axis or a.taken_as_rows(value, found.axis) is None):
             raise Mixes(f"joins rows with {value.name!r}, which has none")
     if axis != found.axis:
         return found
     if found.before != ONE:
         raise Mixes("joins rows with other rows")
     return Rows(axis, Size(len(operands)), found.per, found.uniform)
-
-
-def _fits(a: Analysis, value: ir.Value, rows: Rows) -> bool:
-    """Whether a free operand has the rows' number of equal entries (a file that fixes it)."""
-    return a.rows is not None and a.dims(value)[rows.axis].known == a.rows and a.even(value, rows.axis)
 
 
 def _coordinates(a: Analysis, operands: Sequence[ir.Value], axis: int) -> State:

@@ -1,0 +1,64 @@
+"""Models whose batch the file fixes, taken as models of any number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import onnx_ir as ir
+
+from onnx_ig.graph.batch import feeds_state, open_batch
+from onnx_ig.graph.sources import Source, graph_values
+from onnx_ig.rewriter.batching import Batching, by_dataflow
+from onnx_ig.rewriter.subject import Subject
+
+__all__ = ["opened"]
+
+
+def opened(subject: Subject, batching: Batching) -> tuple[Subject, Batching] | None:
+    """The subject for any number of rows, where its own model takes a fixed number, or one.
+
+    The graph is changed where constants hold that number, and dataflow proves the rows of the result independent; None
+    where it does not. At the number of rows that the file fixes the result computes what the model does, so that the
+    batching is what `by_dataflow` said, with a probe still to confirm that rows may run together.
+    """
+    if batching.mode != "rows" or batching.rows is None or batching.tied:
+        return None
+    for axes in _readings(subject.graph, batching.axes, batching.rows):
+        model = subject.model.clone()
+        open_batch(model, axes, batching.rows)
+        given = {v.name or "": axes.get(v.name or "") for v in model.graph.inputs}
+        changed = _moved_to(subject, model)
+        wanted = {v.name or "": s.name for s in changed.moved for v in s.values}
+        found = by_dataflow(model.graph, wanted, subject.output, given)
+        if found.mode == "free":
+            reason = batching.reason
+            return changed, replace(found, mode="rows", rows=batching.rows, reason=reason, candidate=True)
+    return None
+
+
+def _readings(graph: ir.Graph, axes: Mapping[str, int | None], rows: int) -> Iterator[dict[str, int]]:
+    """Ways to read the inputs: those known to have rows, with states and with all that have the number ahead."""
+    known = {name: axis for name, axis in axes.items() if axis is not None}
+    dims = {v.name or "": list(v.shape) for v in graph.inputs if v.shape is not None and (v.name or "") not in known}
+    states = {
+        v.name or "": 1
+        for v in graph.inputs
+        if (v.name or "") in dims and feeds_state(v) and dims[v.name or ""][1:2] == [rows]
+    }
+    ahead = {name: 0 for name, shape in dims.items() if shape[:1] == [rows] and name not in states}
+    seen: list[dict[str, int]] = []
+    for more in (states, states | ahead, {}):
+        if known | more not in seen:
+            seen.append(known | more)
+            yield known | more
+
+
+def _moved_to(subject: Subject, model: ir.Model) -> Subject:
+    """The subject with its values looked up in a copy of its model."""
+    values = graph_values(model.graph)
+
+    def there(sources: tuple[Source, ...]) -> tuple[Source, ...]:
+        return tuple(replace(s, values=tuple(values[v.name or ""] for v in s.values)) for s in sources)
+
+    return replace(subject, model=model, moved=there(subject.moved), held=there(subject.held))

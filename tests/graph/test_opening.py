@@ -1,0 +1,57 @@
+"""A batch that the file fixes, opened: at the file's rows what it was, at any number row by row the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import parser
+
+from onnx_ig.graph.batch import batch_axes, open_batch
+from onnx_ig.graph.load import load
+from onnx_ig.graph.prepare import prepare
+from onnx_ig.graph.save import to_proto
+from tests.fixed_batches import MODELS, model_of, rows_for
+
+
+def session(model: onnx.ModelProto) -> ort.InferenceSession:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("name", MODELS)
+def test_any_number_of_rows_is_what_each_block_of_the_file_is(name: str, rows: int) -> None:
+    original = model_of(name, rows)
+    prepared = prepare(load(original))
+    open_batch(prepared, {"x": 0}, rows)
+    plan = batch_axes(prepared.graph)
+    assert plan.batchable, plan.reason
+    x = rows_for(original, 3 * rows)
+    opened, fixed = session(to_proto(prepared)), session(original)
+    (got,) = opened.run(["y"], {"x": x})
+    wanted = [fixed.run(["y"], {"x": x[n : n + rows]})[0] for n in range(0, 3 * rows, rows)]
+    np.testing.assert_allclose(got, np.concatenate(wanted), rtol=1e-5, atol=1e-6)
+    (alone,) = opened.run(["y"], {"x": x[:1]})
+    np.testing.assert_allclose(alone, got[:1], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[2,3] x) => (float[2,3] y) { y = Softmax<axis = 0>(x) }",
+        "g (float[2,3] x) => (float[2,3] y) <float[2,3] w = {1,2,3,4,5,6}> { y = Mul(x, w) }",
+        "g (float[1,3] x) => (float[3] y) { k = Constant<value = int64[1] {0}>() y = Squeeze(x, k) }",
+        "g (float[2,3] x) => (float[2,1] y) <int64[2,1,2] i = {0,0,1,2}> { y = GatherND(x, i) }",
+        """g (float[2,2] x) => (float[1,2] y) { s = Constant<value = int64[1] {0}>() e = Constant<value = int64[1] {1}>()
+           a = Constant<value = int64[1] {0}>() y = Slice(x, s, e, a) }""",
+    ],
+    ids=["normalised over the rows", "weights of each row", "no axis left", "another place in each row", "one row"],
+)
+def test_rows_that_are_not_alike_stay_fixed(text: str) -> None:
+    prepared = prepare(load(parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]>\n{text}')))
+    rows = prepared.graph.inputs[0].shape[0]  # type: ignore[index]
+    open_batch(prepared, {"x": 0}, int(rows))
+    assert not batch_axes(prepared.graph).batchable

@@ -44,6 +44,8 @@ class Commands(click.Group):
                 where = f"{error.filename}: " if error.filename else ""
                 _fail(ctx, f"{where}{error.strerror or error}", FAILED)
             except Exception as error:  # a defect of ours, which no user should have to read as a traceback
+                if _interrupted(error):
+                    raise KeyboardInterrupt from error
                 _fail(
                     ctx,
                     f"a defect in onnx_ig: {type(error).__name__}: {_first_line(error)} "
@@ -57,6 +59,13 @@ def _fail(ctx: click.Context, message: str, status: int) -> None:
         traceback.print_exc()
     click.echo(f"Error: {message}", err=True)
     ctx.exit(status)
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: an extension module that is being imported makes an ImportError of it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _first_line(error: Exception) -> str:

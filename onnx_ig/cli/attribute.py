@@ -134,11 +134,12 @@ def attribute_command(
     from onnx_ig.cli.targets import baselines_of, steps_of, targets_of
     from onnx_ig.cli.work import work_of
     from onnx_ig.explain import Explainer
+    from onnx_ig.graph.external import weight_files
 
-    given = click.get_current_context().params
     for path in (plot, save):
         output_folder(path)
     loaded, signature = open_model(model)
+    given = {**click.get_current_context().params, "weights": [str(p) for p in weight_files(loaded)]}
     known = preprocessing_of(pictures, signature.pictures(), signature.metadata)
     metadata = with_labels(
         replace(signature.metadata, preprocessing={**signature.metadata.preprocessing, **known}), labels

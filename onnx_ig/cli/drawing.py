@@ -19,10 +19,19 @@ from onnx_ig.plot import picture
 if TYPE_CHECKING:
     from onnx_ig.runtime.result import Attribution
 
-__all__ = ["MOST", "Drawing"]
+__all__ = ["MOST", "Drawing", "Planned"]
 
 MOST = 8
 """Pictures that are left without being asked for."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The picture of one input of one row, and its file."""
+
+    row: Row
+    input: str | None
+    path: Path
 
 
 @dataclass(frozen=True)
@@ -36,22 +45,28 @@ class Drawing:
     vmin: float | None
     vmax: float | None
 
-    def draw(self, result: Attribution, rows: Sequence[Row], reading: Reading, metadata: Metadata, stem: str) -> None:
-        """Draw every row, and note in it where. Raises OptionError where a picture was asked for and cannot be drawn."""
+    def plan(
+        self, result: Attribution, rows: Sequence[Row], reading: Reading, metadata: Metadata, stem: str, many: bool
+    ) -> list[Planned]:
+        """Which pictures belong to these rows. `many`: the call is about several samples, which the names then tell."""
         inputs = self._inputs(result, reading, metadata)
-        if len(rows) * len(inputs) > MOST and self.path is None:
-            note(f"pictures of the first {max(MOST // len(inputs), 1)} samples only; --plot FILE draws all")
-            rows = rows[: max(MOST // len(inputs), 1)]
+        planned = []
+        for row in rows:
+            for name in inputs:
+                marks = [str(row.position)] if many else []
+                marks += [str(row.place)] if len({r.place for r in rows}) > 1 else []
+                marks += [_plain(name)] if name is not None and len(inputs) > 1 else []
+                texts = name is not None and _is_text(name, result, reading)
+                planned.append(Planned(row, name, self._path(stem, marks, texts)))
+        return planned
+
+    def draw(self, planned: Sequence[Planned], result: Attribution, reading: Reading, metadata: Metadata) -> None:
+        """Draw what was planned, and note in its row where. Raises OptionError where a picture was asked for and cannot be
+        drawn."""
         try:
-            for row in rows:
-                for name in inputs:
-                    marks = [str(row.sample)] if len({r.sample for r in rows}) > 1 else []
-                    marks += [str(row.place)] if len({r.place for r in rows}) > 1 else []
-                    marks += [_plain(name)] if name is not None and len(inputs) > 1 else []
-                    texts = name is not None and _is_text(name, result, reading)
-                    path = self._path(stem, marks, texts)
-                    self._draw(result, row, name, reading, metadata, path)
-                    row.picture.append(str(path))
+            for one in planned:
+                self._draw(result, one.row, one.input, reading, metadata, one.path)
+                one.row.picture.append(str(one.path))
         except (MissingDependencyError, OptionError) as error:
             if self._asked:
                 raise

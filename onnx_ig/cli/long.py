@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import click
 import numpy as np
 
 from onnx_ig.cli.app import note, progress
-from onnx_ig.cli.drawing import Drawing
+from onnx_ig.cli.drawing import MOST, Drawing
 from onnx_ig.cli.reading import Reading
 from onnx_ig.cli.report import Row, header, paragraphs, rows_of, to_json
 from onnx_ig.cli.work import Work, fingerprint
@@ -27,7 +28,9 @@ __all__ = ["Output", "attribute_all"]
 
 _FEW = 16
 """Samples that are worked on in one go even where a file is wanted."""
-_OUTPUTS = ("as_json", "plot", "no_plot", "kinds", "colours", "sign", "vmin", "vmax", "top", "memory", "providers")
+_OUTPUTS = (
+    "as_json", "plot", "no_plot", "kinds", "colours", "sign", "vmin", "vmax", "top", "memory", "providers", "save",
+)  # fmt: skip
 """Options that change nothing about the numbers: a run may go on with others."""
 
 
@@ -40,24 +43,36 @@ class Output:
     save: str | None
     top: int
     as_json: bool
+    many: bool = False
     stem: str | None = None
+    pictures: int = 0
     rows: list[Row] = field(default_factory=list)
     last: Attribution | None = None
     gradients: int = 0
     forwards: int = 0
     notes: dict[str, None] = field(default_factory=dict)
+    passed: dict[int, tuple[str, str]] = field(default_factory=dict)
 
-    def show(self, block: Block, reading: Reading, metadata: Metadata, whole: bool, drawn: bool) -> None:
-        """Print and draw a block; `whole`: it is all there is, and is printed at the end."""
+    def show(
+        self,
+        block: Block,
+        reading: Reading,
+        metadata: Metadata,
+        whole: bool,
+        again: Callable[[], Reading] | None,
+    ) -> None:
+        """Print and draw a block.
+
+        `whole`: it is all there is, and is printed at the end. `again` reads the samples of a block that was kept, for
+        pictures that are not there yet.
+        """
         result = block.result
         if result is None:
             return
         result.labels = metadata.labels
         rows = rows_of(result, reading, metadata, self.top, block.positions)
-        if self.drawing is not None and not drawn:
-            stem = Path(reading.sources[0]).stem if reading.sources and not reading.texts else Path(self.model).stem
-            self.stem = self.stem or stem
-            self.drawing.draw(result, rows, reading, metadata, stem if len(result.prediction) == 1 else self.stem)
+        if self.drawing is not None:
+            self._draw(self.drawing, block, rows, reading, metadata, again)
         self.rows += rows
         self.last = result
         self.gradients += result.gradients
@@ -66,6 +81,37 @@ class Output:
         if not whole and not self.as_json:
             click.echo("\n".join(paragraphs(result, rows, reading, alone=False)))
 
+    def _draw(
+        self,
+        drawing: Drawing,
+        block: Block,
+        rows: list[Row],
+        reading: Reading,
+        metadata: Metadata,
+        again: Callable[[], Reading] | None,
+    ) -> None:
+        result = block.result
+        assert result is not None
+        if self.stem is None:
+            of_data = reading.sources and not reading.texts
+            self.stem = Path(reading.sources[0] if of_data else self.model).stem
+        planned = drawing.plan(result, rows, reading, metadata, self.stem, self.many)
+        if drawing.path is None:
+            each = max(len(planned) // len(rows), 1)
+            left = max(MOST // each, 1) * each - self.pictures
+            if left < len(planned) and self.pictures <= MOST:
+                note(f"pictures of the first {max(MOST // each, 1)} samples only; --plot FILE draws all")
+            self.pictures += len(planned)
+            planned = planned[: max(left, 0)]
+        if again is not None:
+            # Older ones are of another run.
+            there = [p for p in planned if p.path.exists() and p.path.stat().st_mtime >= (block.since or 0)]
+            for one in there:
+                one.row.picture.append(str(one.path))
+            planned = [p for p in planned if p not in there]
+        if planned:
+            drawing.draw(planned, result, reading if again is None else again(), metadata)
+
     def end(self, reading: Reading, saved: str | None, whole: bool) -> None:
         """Print what is left to be said."""
         result = self.last
@@ -73,7 +119,7 @@ class Output:
             return
         result.gradients, result.forwards, result.notes = self.gradients, self.forwards, tuple(self.notes)
         if self.as_json:
-            click.echo(to_json(result, self.rows, self.model, saved))
+            click.echo(to_json(result, self.rows, self.model, saved, self.passed))
             return
         lines = [header(result), *result.notes]
         if whole:
@@ -109,7 +155,7 @@ def attribute_all(
     whole = kept is None and not work.files
     moved = [s.name for s in explainer.subject.moved]
     readings: dict[int, Reading] = {}
-    failed: dict[int, str] = {}
+    output.many = count > 1
     with progress(explainer.method.name) as report:
 
         def make(first: int, last: int) -> Block:
@@ -124,9 +170,11 @@ def attribute_all(
             def attribute(positions: Sequence[int]) -> Attribution:
                 chosen[0] = some(positions)
                 held = {n: m for n, m in chosen[0].held.items() if n in moved}
-                return explainer.attribute(
-                    chosen[0].feeds, held=held or None, progress=report, **_some(options, positions, count)
+                feeds = chosen[0].feeds
+                some_options = _some(
+                    options, positions, count, {n: (a.ndim, work.axes.get(n)) for n, a in feeds.items()}
                 )
+                return explainer.attribute(feeds, held=held or None, progress=report, **some_options)
 
             def check(positions: Sequence[int]) -> object:
                 return explainer.scores(some(positions).feeds)
@@ -135,26 +183,23 @@ def attribute_all(
             readings[first] = chosen[0]
             return Block(first, last, result, good, {**bad, **more})
 
-        done = 0
         try:
-            for block in blocks(count, make, kept, count if whole else None):
+            for block in blocks(count, make, kept, count if whole or options.get("path") else None):
                 resumed = block.first not in readings
                 reading = readings.pop(block.first) if not resumed else work.told(block.positions)
-                failed.update(block.bad)
-                for position, reason in block.bad.items():
-                    note(f"{work.title(position)} is passed over: {reason}")
-                output.show(block, reading, metadata, whole, drawn=resumed)
-                done = block.last
-        except KeyboardInterrupt:
+                output.passed.update({p: (work.title(p), reason) for p, reason in block.bad.items()})
+                for position in block.bad:
+                    note("{} is passed over: {}".format(*output.passed[position]))
+                again = partial(work.only, block.positions) if resumed else None
+                output.show(block, reading, metadata, whole, again)
+        except BaseException:
             if kept is not None:
-                note(
-                    f"broken off: {done} of {count} samples are kept in {kept.folder}; the same command goes on from there"
-                )
+                _tell_kept(kept, count)
             raise
     if output.last is None:
         if kept is not None:
-            kept.finish()
-        raise FeedError(next(iter(failed.values()), "there are no samples"))
+            kept.drop()
+        raise FeedError(next((reason for _, reason in output.passed.values()), "there are no samples"))
     saved = None
     if kept is not None:
         saved = str(kept.finish())
@@ -163,22 +208,41 @@ def attribute_all(
     output.end(reading, saved, whole)
 
 
+def _tell_kept(kept: Kept, count: int) -> None:
+    """Say what there is of a run that ends early; a folder that holds nothing is removed."""
+    done = kept.done
+    if not done:
+        kept.drop()
+    else:
+        note(f"broken off: {done} of {count} samples are kept in {kept.folder}; the same command goes on from there")
+
+
 def _npz(path: str) -> Path:
     found = Path(path)
     return found if found.suffix == ".npz" else found.with_name(found.name + ".npz")
 
 
-def _some(options: Mapping[str, Any], positions: Sequence[int], count: int) -> dict[str, Any]:
-    """The options for some samples: arrays with a row for each sample have rows for these."""
+def _some(
+    options: Mapping[str, Any], positions: Sequence[int], count: int, inputs: Mapping[str, tuple[int, int | None]]
+) -> dict[str, Any]:
+    """The options for some samples: arrays with a row for each sample have rows for these.
 
-    def rows(value: Any) -> Any:
-        if isinstance(value, np.ndarray) and value.ndim and len(value) == count > 1:
-            return value[list(positions)]
+    `inputs`: rank and batch axis of what is fed. A baseline of that rank has rows, one of a lower rank is one row.
+    """
+    if len(positions) == count:
+        return dict(options)
+
+    def rows(value: Any, axis: int = 0) -> Any:
+        if isinstance(value, np.ndarray) and value.ndim > axis and value.shape[axis] == count > 1:
+            return np.take(value, positions, axis)
         return value
 
-    def each(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {k: rows(v) for k, v in value.items()}
-        return [rows(v) for v in value] if isinstance(value, list) else rows(value)
+    def start(name: str, value: Any) -> Any:
+        rank, axis = inputs.get(name, (np.ndim(value), 0))
+        return rows(value, axis) if axis is not None and np.ndim(value) == rank else value
 
-    return {**options, **{k: each(options[k]) for k in ("baselines", "target") if len(positions) < count}}
+    target, baselines = options["target"], options["baselines"]
+    if isinstance(baselines, dict):
+        baselines = {name: start(name, value) for name, value in baselines.items()}
+    target = [rows(t) for t in target] if isinstance(target, list) else rows(target)
+    return {**options, "baselines": baselines, "target": target}

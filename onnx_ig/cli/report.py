@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -145,8 +145,11 @@ def _without_channels(row: NDArray[Any], name: str, reading: Reading, metadata: 
     return row.sum(letters.index("C"))
 
 
-def to_json(result: Attribution, rows: list[Row], model: str, saved: str | None) -> str:
-    """Everything that is printed, as JSON; numbers that are not finite are null."""
+def to_json(
+    result: Attribution, rows: list[Row], model: str, saved: str | None, passed: Mapping[int, tuple[str, str]]
+) -> str:
+    """Everything that is printed, as JSON; numbers that are not finite are null. `passed`: (name, why) of samples that
+    were passed over."""
     record = {
         "model": model,
         "method": result.method,
@@ -158,6 +161,7 @@ def to_json(result: Attribution, rows: list[Row], model: str, saved: str | None)
         "forwards": result.forwards,
         "notes": list(result.notes),
         "results": [_told(row) for row in rows],
+        "passed_over": [{"sample": p, "source": name, "reason": why} for p, (name, why) in sorted(passed.items())],
         "saved": saved,
     }
     return json.dumps(_finite(record), indent=2, ensure_ascii=False, allow_nan=False)
@@ -203,7 +207,7 @@ def _paragraph(row: Row, result: Attribution, reading: Reading, alone: bool) -> 
         lines.append(f"  the prediction is {row.predicted_label or row.predicted}")
     if np.isfinite(row.convergence_delta):
         share = f" ({100 * row.relative_delta:.2g} % of the difference)" if np.isfinite(row.relative_delta) else ""
-        spent = f", {row.gradients} gradients" if result.tolerance is not None else ""
+        spent = f", {row.gradients} gradients and {row.forwards} forwards" if result.tolerance is not None else ""
         lines.append(f"  delta {row.convergence_delta:+.3g}{share}{_estimate(row, result)}{spent}")
     for name, text in reading.texts.items():
         if name in result and row.sample < len(text.tokens):

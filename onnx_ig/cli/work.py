@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import onnx_ig
 from onnx_ig.cli.photographs import ENDINGS
 from onnx_ig.cli.ports import Signature
 from onnx_ig.cli.reading import Reading, assigned, complete, read_inputs
@@ -67,6 +68,13 @@ class Work:
             reading.feeds[self.name] = _joined([p.feeds[self.name] for p in parts], self.name)
             complete(reading, self.signature)
         return reading, keep, bad
+
+    def only(self, positions: Sequence[int]) -> Reading:
+        """These samples, of which it is known that they can be read, one behind the other."""
+        if not self.files:
+            return self.reading.rows(positions, self.axes, self.count)
+        reading, keep, _ = self.part(positions[0], positions[-1] + 1)
+        return reading.rows([keep.index(p) for p in positions], self.axes, len(keep))
 
     def told(self, positions: Sequence[int]) -> Reading:
         """What reports say of samples that were attributed before, without reading pictures again."""
@@ -133,7 +141,8 @@ def _joined(arrays: Sequence[NDArray[Any]], name: str) -> NDArray[Any]:
 
 
 def fingerprint(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run is: the model's content, every option, and size and time of every file that an option names."""
+    """What a run is: the model's content, every option, size and time of every file that an option names, and onnx_ig's
+    own version."""
     digest = hashlib.sha256()
     with open(model, "rb") as file:
         while chunk := file.read(2**20):
@@ -141,16 +150,23 @@ def fingerprint(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
     files: dict[str, Any] = {}
     for value in given.values():
         for text in value if isinstance(value, list | tuple) else [value]:
-            path = Path(str(text).rpartition("=")[2]) if isinstance(text, str) else None
-            for file_ in _files(path):
-                stat = file_.stat()
-                files[str(file_)] = [stat.st_size, stat.st_mtime_ns]
-    return {"model": digest.hexdigest(), **{k: v for k, v in given.items() if v not in (None, (), [])}, "files": files}
+            for path in _named(text) if isinstance(text, str) else []:
+                for file_ in _files(path):
+                    stat = file_.stat()
+                    files[str(file_)] = [stat.st_size, stat.st_mtime_ns]
+    options = {k: v for k, v in given.items() if v not in (None, (), [])}
+    return {"model": digest.hexdigest(), "onnx_ig": onnx_ig.__version__, **options, "files": files}
 
 
-def _files(path: Path | None) -> list[Path]:
+def _named(text: str) -> list[Path]:
+    """What `FILE` or `NAME=FILE` may name: equals signs may be part of either."""
+    parts = text.split("=")
+    return [Path("=".join(parts[i:])) for i in range(len(parts))]
+
+
+def _files(path: Path) -> list[Path]:
     try:
-        if path is None or not path.exists():
+        if not path.name or not path.exists():
             return []
         return sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
     except OSError:  # a text that is too long for a name

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_ig.errors import ModelError
 
-__all__ = ["find_weights"]
+__all__ = ["find_weights", "weight_files"]
 
 
 def find_weights(model: ir.Model, origin: str, folders: Sequence[Path]) -> None:
@@ -51,6 +51,11 @@ def find_weights(model: ir.Model, origin: str, folders: Sequence[Path]) -> None:
                     base_dir=file.parent,
                 )
             )
+
+
+def weight_files(model: ir.Model) -> list[Path]:
+    """The files beside the model that hold weights, each once."""
+    return sorted({Path(tensor.path) for _, tensor, _ in _external(model)})
 
 
 def _external(model: ir.Model) -> Iterator[tuple[str, ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]]:

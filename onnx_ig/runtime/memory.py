@@ -43,7 +43,7 @@ def bytes_of(size: Any) -> int | None:
         if found is not None:
             count = float(found[1]) * _UNITS[found[2]]
             count = count // 1 if found[2] else count
-    elif isinstance(size, Real) and not isinstance(size, bool):
+    elif isinstance(size, Real) and size is not True:
         count = float(size)
     if count < 1 or not count.is_integer():
         raise OptionError(

@@ -84,6 +84,18 @@ def test_interruption() -> None:
     assert "Traceback" not in result.output
 
 
+def test_interruption_of_an_import_is_no_defect() -> None:
+    def body() -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise ImportError("initialization failed")  # noqa: B904  (as extension modules do it)
+
+    result = outcome(body)
+    assert result.exit_code == 1
+    assert result.output == "\nAborted!\n"
+
+
 def test_progress_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with progress("gradient") as report:

@@ -18,8 +18,11 @@ from onnx import TensorProto, helper
 
 pytest.importorskip("onnxruntime")
 
+import onnx_ig.cli.drawing
 from onnx_ig import Explainer
+from onnx_ig.errors import ModelError
 from onnx_ig.runtime import load_result
+from onnx_ig.runtime.result import Attribution
 from tests.cli import models
 from tests.cli.conftest import parsed
 from tests.explain.nets import made_of, perceptron
@@ -121,6 +124,66 @@ def test_another_run_does_not_go_on_with_it(files: Path, run: Run, monkeypatch: 
 
 
 @pytest.mark.filterwarnings("ignore::onnx_ig.errors.OnnxIgWarning")
+def test_other_weights_are_another_run(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model's file is the same; its weights lie beside it."""
+    models.external(folder / "m.onnx")
+    np.savez(folder / "x.npz", x=X[:, :3])
+    with monkeypatch.context() as patch:
+        break_after(patch, 1)
+        run(*saved(), status=1)
+    weights = folder / "m.onnx.weights"
+    weights.write_bytes(weights.read_bytes()[::-1])
+    assert "differs in files" in run(*saved(), status=2).stderr
+
+
+def test_files_with_equals_signs_in_their_names_are_watched(
+    files: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["attribute", "m.onnx", "x=a=1.npz", "--no-plot", "--save", "a.npz", "--n-steps=4"]
+    np.savez("a=1.npz", x=X)
+    with monkeypatch.context() as patch:
+        break_after(patch, 1)
+        run(*command, status=1)
+    np.savez("a=1.npz", x=X + 1)
+    assert "differs in files" in run(*command, status=2).stderr
+
+
+def test_a_run_that_could_not_begin_leaves_nothing(files: Path, run: Run) -> None:
+    run(*saved(["--tolerance=5"]), status=2)
+    assert not (files / "a.npz.partial").exists()
+
+
+@pytest.mark.filterwarnings("ignore::onnx_ig.errors.OnnxIgWarning")
+def test_what_is_kept_is_told_of_other_errors_too(files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Attribution.save
+
+    def full(self: Attribution, path: Any) -> Path:
+        if len(list(files.glob("a.npz.partial/0*.json"))) == 1:
+            raise ModelError(f"{path} cannot be written: No space left on device")
+        return original(self, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Attribution, "save", full)
+        told = run(*saved(["--n-steps=4"]), status=1).stderr
+    assert "cannot be written: No space left on device" in told
+    assert "16 of 50 samples are kept in a.npz.partial" in told
+    run(*saved(["--n-steps=4"]))
+    same("a.npz", X, n_steps=4)
+
+
+@pytest.mark.filterwarnings("ignore::onnx_ig.errors.OnnxIgWarning")
+def test_a_baseline_row_as_long_as_there_are_samples(files: Path, run: Run) -> None:
+    """12 samples of 12 features: one row for all of them, though it has an entry for each."""
+    x = X[:12].copy()
+    x[3] = np.nan
+    np.savez(files / "x.npz", x=x)
+    np.save("b.npy", X[1])
+    done = run("attribute", "m.onnx", "x.npz", "--no-plot", "--save", "a.npz", "--n-steps=10", "--baseline=b.npy")
+    assert "sample 3 is passed over" in done.stderr
+    same("a.npz", np.delete(x, 3, 0), n_steps=10, baselines=X[1])
+
+
+@pytest.mark.filterwarnings("ignore::onnx_ig.errors.OnnxIgWarning")
 def test_rows_that_are_not_numbers_are_passed_over(files: Path, run: Run) -> None:
     x = X.copy()
     x[3, 2], x[40, 0] = np.nan, np.inf
@@ -129,7 +192,11 @@ def test_rows_that_are_not_numbers_are_passed_over(files: Path, run: Run) -> Non
     assert "sample 3 is passed over: input 'x' holds NaN or infinity" in done.stderr
     assert "sample 40 is passed over" in done.stderr
     keep = np.setdiff1d(np.arange(50), [3, 40])
-    assert [row["sample"] for row in parsed(done)["results"]] == keep.tolist()
+    record = parsed(done)
+    assert [row["sample"] for row in record["results"]] == keep.tolist()
+    assert [(bad["sample"], bad["reason"]) for bad in record["passed_over"]] == [
+        (3, "input 'x' holds NaN or infinity"), (40, "input 'x' holds NaN or infinity"),
+    ]  # fmt: skip
     np.testing.assert_array_equal(load_result("a.npz").samples, keep)
     same("a.npz", x[keep], n_steps=10)
 
@@ -223,3 +290,70 @@ def test_folders_that_do_not_do(folder: Path, fail: Callable[..., str], argument
     pictures(folder, 2)
     (folder / "empty").mkdir()
     assert told in fail("attribute", "m.onnx", *arguments)
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """By file, the attribution that a picture of it was made of; without the seconds that drawing takes."""
+    pytest.importorskip("matplotlib")
+    seen: dict[str, float] = {}
+
+    def picture(result: Any, path: Path, *, sample: int, image: Any, **rest: Any) -> None:
+        assert path.name not in seen
+        assert image is not None
+        seen[path.name] = float(result["image"][sample].sum())
+        path.write_text("picture")
+
+    monkeypatch.setattr("onnx_ig.cli.drawing.picture", picture)
+    return seen
+
+
+def test_every_sample_of_every_block_has_its_own_picture(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models.image(folder / "m.onnx")
+    made = pictures(folder, 40)
+    (folder / "photos" / "021.png").write_bytes(b"no picture")
+    seen = drawn(monkeypatch)
+    command = ["attribute", "m.onnx", "photos", "--save", "a", "--n-steps", "4", "--target", "0", "--json"]
+    record = parsed(run(*command, "--plot", "p.png"))
+    wanted = {f"p_{i}.png": p[..., 0].sum() / 255 for i, p in enumerate(made) if i != 21}
+    assert seen.keys() == wanted.keys()
+    for name, total in wanted.items():
+        np.testing.assert_allclose(seen[name], total, rtol=1e-5)
+    assert [row["picture"] for row in record["results"]] == [[name] for name in wanted]
+
+
+def test_pictures_that_nobody_asked_for_are_few(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    models.image(folder / "m.onnx")
+    pictures(folder, 40)
+    seen = drawn(monkeypatch)
+    done = run("attribute", "m.onnx", "photos", "--n-steps", "4", "--json")
+    assert list(seen) == [f"000_{i}_attribution.png" for i in range(8)]
+    assert done.stderr.count("pictures of the first 8 samples only") == 1
+    assert [len(row["picture"]) for row in parsed(done)["results"]] == [1] * 8 + [0] * 32
+
+
+def test_pictures_that_a_broken_run_owes_are_drawn_later(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models.image(folder / "m.onnx")
+    pictures(folder, 40)
+    seen = drawn(monkeypatch)
+    command = ["attribute", "m.onnx", "photos", "--save", "a", "--n-steps", "4", "--json", "--plot", "p.png"]
+    whole = onnx_ig.cli.drawing.picture
+    old = folder / "p_9.png"
+    old.write_text("of another run")
+    os.utime(old, (1, 1))
+
+    def broken(*given: Any, **named: Any) -> None:
+        if len(seen) == 5:
+            raise KeyboardInterrupt
+        whole(*given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("onnx_ig.cli.drawing.picture", broken)
+        assert "16 of 40 samples are kept" in run(*command, status=1).stderr
+    record = parsed(run(*command))
+    assert len(seen) == 40
+    assert old.read_text() == "picture"
+    assert [row["picture"] for row in record["results"]] == [[f"p_{i}.png"] for i in range(40)]

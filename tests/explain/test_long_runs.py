@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -106,8 +107,77 @@ def test_what_is_kept_is_not_made_again(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["a.npz"]
 
 
+def halves(tool: Explainer, path: Path) -> Kept:
+    """Blocks 0..4 and 4..9, kept."""
+    kept = Kept(path, {"run": 1})
+    for first, last in ((0, 4), (4, 9)):
+        kept.keep(Block(first, last, made(tool, range(first, last)), list(range(first, last))))
+    return kept
+
+
+@pytest.mark.parametrize("damaged", ["000000000004.npz", "000000000004.json"])
+def test_a_damaged_block_is_made_again(damaged: str, tmp_path: Path) -> None:
+    tool = Explainer(perceptron(seed=1))
+    kept = halves(tool, tmp_path / "a.npz")
+    whole = (tmp_path / "a.npz.partial" / damaged).read_bytes()
+    (tmp_path / "a.npz.partial" / damaged).write_bytes(whole[: len(whole) // 2])
+    asked: list[tuple[int, int]] = []
+
+    def attribute(first: int, last: int) -> Block:
+        asked.append((first, last))
+        return Block(first, last, made(tool, range(first, last)), list(range(first, last)))
+
+    assert [(b.first, b.last) for b in blocks(9, attribute, kept, size=3)] == [(0, 4), (4, 7), (7, 9)]
+    assert asked == [(4, 7), (7, 9)]
+    kept.finish()
+    equal(load_result(tmp_path / "a.npz"), tool.attribute(X, n_steps=4))
+
+
+def test_what_lies_behind_a_gap_is_dropped(tmp_path: Path) -> None:
+    kept = halves(Explainer(perceptron(seed=1)), tmp_path / "a.npz")
+    (kept.folder / "000000000000.json").unlink()
+    assert list(kept.blocks()) == []
+    assert not list(kept.folder.glob("0*.json"))
+
+
+def test_blocks_whose_record_is_gone_belong_to_nobody(tmp_path: Path) -> None:
+    """A run that is killed while it removes its folder leaves such blocks."""
+    halves(Explainer(perceptron(seed=1)), tmp_path / "a.npz")
+    (tmp_path / "a.npz.partial" / "run.json").unlink()
+    assert list(Kept(tmp_path / "a.npz", {"run": 2}).blocks()) == []
+
+
+def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
+    halves(Explainer(perceptron(seed=1)), tmp_path / "a.npz")
+    (tmp_path / "a.npz.partial" / "run.json").write_text("{")
+    with pytest.raises(OptionError, match="another run"):
+        Kept(tmp_path / "a.npz", {"run": 1})
+
+
+def test_two_runs_at_once_are_not_joined(tmp_path: Path) -> None:
+    tool = Explainer(perceptron(seed=1))
+    kept = halves(tool, tmp_path / "a.npz")
+    kept.keep(Block(2, 9, made(tool, range(2, 9)), list(range(2, 9))))
+    with pytest.raises(ModelError, match="two runs at once"):
+        kept.finish()
+    assert not (tmp_path / "a.npz").exists()
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "a.npz.partial").write_text("a file")
+    with pytest.raises(ModelError, match=r"a\.npz\.partial cannot be written"):
+        Kept(tmp_path / "a.npz", {"run": 1})
+
+
+def test_a_run_that_kept_nothing_is_in_nobodys_way(tmp_path: Path) -> None:
+    Kept(tmp_path / "a.npz", {"tolerance": 5})
+    kept = Kept(tmp_path / "a.npz", {"tolerance": 0.05})
+    assert json.loads((kept.folder / "run.json").read_text()) == {"tolerance": 0.05}
+
+
 def test_another_run_is_refused(tmp_path: Path) -> None:
-    Kept(tmp_path / "a.npz", {"steps": 1, "model": "m"})
+    kept = Kept(tmp_path / "a.npz", {"steps": 1, "model": "m"})
+    kept.keep(Block(0, 1, None, [], {0: "bad"}))
     with pytest.raises(OptionError, match="differs in steps"):
         Kept(tmp_path / "a.npz", {"steps": 2, "model": "m"})
 

@@ -36,9 +36,13 @@ def test_it_has_the_rights_of_any_new_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("x")])
 def test_nothing_is_left_of_what_fails(tmp_path: Path, error: BaseException) -> None:
     (tmp_path / "a").write_bytes(b"old")
-    with pytest.raises(type(error)), whole_file(tmp_path / "a") as stream:
-        stream.write(b"half")
-        raise error
+    def fail() -> None:
+        with whole_file(tmp_path / "a") as stream:
+            stream.write(b"half")
+            raise error
+
+    with pytest.raises(type(error)):
+        fail()
     assert [p.read_bytes() for p in tmp_path.iterdir()] == [b"old"]
 
 

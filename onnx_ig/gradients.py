@@ -16,7 +16,7 @@ from onnx_ig.graph.load import ModelLike, load
 from onnx_ig.graph.maps import NOTES, warn_of
 from onnx_ig.graph.names import Names
 from onnx_ig.graph.prepare import prepare
-from onnx_ig.graph.save import deliver
+from onnx_ig.graph.save import check_place, deliver
 from onnx_ig.graph.sources import default_sources, float_value, graph_values, named, only_float_output
 from onnx_ig.graph.types import infer_missing
 from onnx_ig.reverse import reverse
@@ -56,20 +56,22 @@ def add_gradients(
 
     Raises:
         ModelError: the model cannot be read or written.
-        OptionError: a name is unknown or not a float value, or an option is.
+        OptionError: a name is unknown, given twice or not that of a float value, or an option is unknown.
         UnsupportedOperatorError: nodes on the path have no derivative; all are listed.
 
     Warns:
         OnnxIgWarning: a `wrt` has no path to `of` except through zero derivatives; its gradient is zero. Or an output that
             holds dictionaries is left out.
     """
+    if save_as is not None:
+        check_place(save_as)
     rule_set, lowering = rule_set_named(rules, quantized), lowering_named(runtime)
     prepared = prepare(load(model), rule_set.knows)
     graph = prepared.graph
     warn_of(graph.meta.get(NOTES, ()))
     values = graph_values(graph)
-    outputs = [float_value(values, name, "of") for name in named(of) or [only_float_output(graph)]]
-    sources = [float_value(values, name, "wrt") for name in named(wrt) or default_sources(graph)]
+    outputs = [float_value(values, name, "of") for name in named(of, "of") or [only_float_output(graph)]]
+    sources = [float_value(values, name, "wrt") for name in named(wrt, "wrt") or default_sources(graph)]
     op = Emitter(graph, Names(prepared), prepared.opset_imports[""])
     cotangents = [_cotangent_input(op, value) for value in outputs]
     references: dict[ir.Value, ir.Value] = {}

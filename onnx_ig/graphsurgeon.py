@@ -16,6 +16,7 @@ from typing import Any
 
 import onnx_graphsurgeon as gs
 
+from onnx_ig.errors import OptionError
 from onnx_ig.gradients import add_gradients
 
 __all__ = ["gradients"]
@@ -41,7 +42,12 @@ def gradients(
     """
     present = len(self.outputs)
     model = add_gradients(
-        gs.export_onnx(self), of=_names(of), wrt=_names(wrt), rules=rules, quantized=quantized, runtime=runtime
+        gs.export_onnx(self),
+        of=_names(of, "of"),
+        wrt=_names(wrt, "wrt"),
+        rules=rules,
+        quantized=quantized,
+        runtime=runtime,
     )
     added = gs.import_onnx(model)
     for field in ("nodes", "inputs", "outputs", "opset", "import_domains", "functions"):
@@ -49,8 +55,11 @@ def gradients(
     return list(self.outputs[present:])
 
 
-def _names(tensors: Any) -> list[str] | None:
+def _names(tensors: Any, argument: str) -> list[str] | None:
     if tensors is None:
         return None
     several: Sequence[Any] = tensors if isinstance(tensors, list | tuple) else [tensors]
+    for one in several:
+        if not isinstance(one, str | gs.Tensor):
+            raise OptionError(f"{argument}: {one!r} is neither a tensor of the graph nor the name of one")
     return [t if isinstance(t, str) else t.name for t in several]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnx_ig.errors import OptionError
+from onnx_ig.arguments import check_word
 
 __all__ = ["METHODS", "Method", "method_named"]
 
@@ -76,6 +76,5 @@ METHODS: dict[str, Method] = {
 
 def method_named(name: str) -> Method:
     """Raises OptionError for a name that is not one of METHODS."""
-    if name not in METHODS:
-        raise OptionError(f"method={name!r} is not known; choose from {', '.join(METHODS)}")
+    check_word(name, METHODS, "method")
     return METHODS[name]

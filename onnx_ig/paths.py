@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_ig.errors import OptionError
 from onnx_ig.graph.emit import Emitter
 
 __all__ = ["Grid", "Single", "compute_type", "to_type"]
@@ -113,7 +114,10 @@ class Grid:
 
 def _rank(value: ir.Value) -> int:
     if value.shape is None:
-        raise ValueError(f"the rank of {value.name!r} is not known")  # the caller batches only values of known rank
+        raise OptionError(
+            f"the rank of {value.name!r} is not known, and samples are batched along one of its axes: give its shape in the "
+            "file, or leave batch_axes out, and what is fed is one sample"
+        )
     return len(value.shape)
 
 

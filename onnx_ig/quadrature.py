@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from onnx_ig.arguments import check_count, check_word
 from onnx_ig.errors import OptionError
 
 __all__ = ["QUADRATURES", "Calibration", "nodes_and_weights", "steps_of"]
@@ -57,10 +58,8 @@ def nodes_and_weights(quadrature: str, n: int) -> tuple[Array, Array]:
 
     Raises OptionError for an unknown rule, n < 1, or fewer than 2 steps for the trapezoid.
     """
-    if quadrature not in QUADRATURES:
-        raise OptionError(f"quadrature={quadrature!r} is not known; choose from {', '.join(QUADRATURES)}")
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise OptionError(f"n_steps={n!r}: a whole number of at least 1 is needed")
+    check_word(quadrature, QUADRATURES, "quadrature")
+    check_count(n, "n_steps")
     if quadrature == "riemann_trapezoid" and n < 2:
         raise OptionError("riemann_trapezoid needs n_steps of at least 2: it has a node at each end")
     return QUADRATURES[quadrature](int(n))

@@ -9,24 +9,25 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "onnx_ig"
-FIRST = {"arrays", "errors", "quadrature", "refinement", "manifest"}
+FIRST = {"arguments", "arrays", "errors", "quadrature", "refinement", "manifest"}
 ROOMS: dict[str, set[str]] = {  # room -> rooms that it may import, beside itself
     "errors": set(),
+    "arguments": {"errors"},
     "arrays": {"errors"},
     "quadrature": FIRST,
     "refinement": FIRST,
     "manifest": FIRST,
     "runtime": FIRST,
     "plot": FIRST | {"runtime"},
-    "graph": {"errors"},
-    "rules": {"errors", "graph"},
+    "graph": {"arguments", "errors"},
+    "rules": {"arguments", "errors", "graph"},
     "reverse": {"errors", "graph", "rules"},
     "twin": {"graph"},
-    "paths": {"graph"},
+    "paths": {"errors", "graph"},
     "methods": FIRST,
     "rewriter": FIRST | {"graph", "rules", "reverse", "twin", "paths", "methods"},
     "gradients": {"errors", "graph", "rules", "reverse", "twin"},
-    "graphsurgeon": {"gradients"},
+    "graphsurgeon": {"errors", "gradients"},
     "explain": FIRST | {"runtime", "graph", "rules", "reverse", "twin", "paths", "methods", "rewriter", "gradients"},
 }
 OUTER = {"cli", "__main__", "__init__"}

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_ig.arrays import as_array, converted
 from onnx_ig.errors import OptionError
-from onnx_ig.graph.sources import Source
+from onnx_ig.graph.sources import Source, check_ids
 from onnx_ig.runtime.session import Array
 
 __all__ = ["baseline_arrays", "held_masks", "path_arrays", "reference_arrays"]
@@ -66,7 +66,9 @@ def baseline_arrays(
             raise OptionError(f"{what} is {array.dtype}, not numbers")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise OptionError(f"{what} holds NaN or infinity")
-        if source.kind != "tokens" and not array.any():
+        if source.kind == "tokens":
+            check_ids(array, source, what)
+        elif not array.any():
             _fit(array, like, axes[source.name], what)
             result[source.name] = None
             continue

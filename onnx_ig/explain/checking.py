@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_ig.errors import NoGradientPathError
+from onnx_ig.errors import NoGradientPathError, OptionError
 from onnx_ig.explain.examples import example_feeds
 from onnx_ig.explain.explainer import Explainer
 from onnx_ig.graph.load import ModelLike
@@ -99,6 +99,8 @@ def check(
     `feeds` None: an example made up from the declared shapes.
     Raises what `Explainer` raises.
     """
+    if isinstance(target, list):
+        raise OptionError("target: one is checked at a time, not a list of several")
     options: dict[str, Any] = {"inputs": inputs, "output": output, "providers": providers, "quantized": quantized}
     gradient = Explainer(model, "gradient", **options)
     estimated = bool(gradient.subject.estimates)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onnx_ig.arguments import check_count
+from onnx_ig.arrays import as_array
 from onnx_ig.errors import FeedError, OptionError
 from onnx_ig.explain.baselines import baseline_arrays, held_masks, path_arrays, reference_arrays
 from onnx_ig.explain.calibration import calibrate
@@ -16,17 +18,18 @@ from onnx_ig.explain.probe import Shapes, probe, shapes_of_rows
 from onnx_ig.explain.refine import CAP, Goal
 from onnx_ig.explain.run import Job, attribute_target
 from onnx_ig.graph.load import ModelLike
+from onnx_ig.graph.sources import declared_shape
 from onnx_ig.methods import Method, method_named
 from onnx_ig.quadrature import Calibration, steps_of
-from onnx_ig.rewriter.batching import by_dataflow
+from onnx_ig.rewriter.batching import Batching, by_dataflow
 from onnx_ig.rewriter.opening import opened
 from onnx_ig.rewriter.subject import subject_of
 from onnx_ig.rules import rule_set_named
-from onnx_ig.runtime.feeds import check_feeds, samples_in
+from onnx_ig.runtime.feeds import check_feeds, check_ids, samples_in
 from onnx_ig.runtime.result import Attribution
 from onnx_ig.runtime.session import Array, Providers
-from onnx_ig.runtime.sizing import split_of
-from onnx_ig.runtime.targets import resolve_targets, scores_of
+from onnx_ig.runtime.sizing import Split, split_of
+from onnx_ig.runtime.targets import Target, check_target, resolve_targets, scores_of
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -102,9 +105,11 @@ class Explainer:
             feeds: {input: array [N, ...]} as `InferenceSession.run` takes it; a bare array for the only input.
             baselines: None (zero; a zero embedding for tokens), a number, an array (one row, or one a sample) or
                 {input: any of these}; integer ids for a token input.
-            target: an index into the non-batch axes of the output: an int or tuple for all samples, an integer array [N]
-                or [N, rank-1] for each; "predicted" the arg max; a list for several targets (attributions [N, K, ...]);
-                a float array of the output's shape as a cotangent.
+            target: an index into the non-batch axes of the output, negative ones from the end: an int or tuple for all
+                samples (0 or () for an output [N]), an integer array [N] or [N, rank-1] for each; "predicted" the arg
+                max; a list for several targets (attributions [N, K, ...]; [K, ...] where the model has no batch axis,
+                and a list of tuples then indexes all axes); a float array of the output's shape, or of one row's, as a
+                cotangent.
             n_steps, quadrature: gradients on the path, by default 50; rules as in captum. What `calibrate` gives takes the
                 place of both. With a tolerance n_steps is the most that a sample may take, by default 1000, and the rule
                 is chosen by the model and the sample.
@@ -130,14 +135,17 @@ class Explainer:
         steps_asked = 50 if n_steps is None else n_steps
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
             raise OptionError(f"progress={progress!r}: a function of (done, all), or True for a bar, is needed")
-        given = check_feeds(self._models.inputs, feeds, self.batching.axes)
-        if self.batching.batched and samples_in(given, self.batching.axes) == 0:
-            raise FeedError("the feeds hold no samples")
+        if not isinstance(gradients, bool):
+            raise OptionError(f"gradients={gradients!r}: True or False")
+        given = self._fed(feeds)
+        if not self._by_dataflow.candidate:
+            self._check_target(target, given, self.batching)
         shapes = shapes_of_rows(self._by_dataflow, given)
         if self._probed is None or (self._by_dataflow.candidate and self._probed != shapes):
             self.batching = probe(self._by_dataflow, self.subject.output, given, self._models.forward)
             self._probed = shapes
         batching = self.batching
+        self._check_target(target, given, batching)
         n = samples_in(given, batching.axes) if batching.batched else 1
         split = split_of(internal_batch_size, batching.fixed, memory_budget, self._models.forward_session)
         outputs = self._models.predict(given, batching, split)
@@ -193,40 +201,65 @@ class Explainer:
         return calibrate(self, feeds, tolerance, n_steps, options)
 
     def scores(self, feeds: Mapping[str, Any] | Any, target: Any = "predicted") -> Array:
-        """The score of the target for every sample, float64 [N], by the forward model alone."""
-        given = check_feeds(self._models.inputs, feeds, self.batching.axes)
-        batching = self.batching
-        split = split_of(None, batching.fixed, None, self._models.forward_session)
-        outputs = self._models.predict(given, batching, split)
-        axis = batching.axis(self.subject.output)
-        targets, _ = resolve_targets(target, outputs[self.subject.output], axis)
-        return scores_of(outputs[self.subject.output], targets[0], axis)
+        """The score of the target for every sample, float64 [N], by the forward model alone.
+
+        `target` as in `attribute`, but no list. Raises FeedError, OptionError, RunError.
+        """
+        _, _, output, one = self._targeted(feeds, target)
+        return scores_of(output, one, self.batching.axis(self.subject.output))
 
     def path_scores(self, feeds: Mapping[str, Any] | Any, target: Any, alphas: Array) -> Array:
-        """The score at each alpha on the line from the zero baseline, float64 [N, len(alphas)], without gradients."""
-        given = check_feeds(self._models.inputs, feeds, self.batching.axes)
-        batching = self.batching
-        n = samples_in(given, batching.axes) if batching.batched else 1
-        split = split_of(None, batching.fixed, None, self._models.forward_session)
-        outputs = self._models.predict(given, batching, split)
-        axis = batching.axis(self.subject.output)
-        targets, _ = resolve_targets(target, outputs[self.subject.output], axis)
-        plan = self._models.plan(batching, {}, {}, False)
-        found = self._models.probe(plan).run(
-            {**given, "ig:cotangent": targets[0].cotangent},
-            np.broadcast_to(np.asarray(alphas, np.float64), (n, len(alphas))), None,
+        """The score at each alpha on the line from the zero baseline, float64 [N, len(alphas)], without gradients.
+
+        `target` as in `attribute`, but no list; `alphas` [m]. Raises FeedError, OptionError, RunError.
+        """
+        places = as_array(alphas, "alphas")
+        if places.ndim != 1 or not len(places) or places.dtype.kind not in "fiu" or not np.isfinite(places).all():
+            raise OptionError(f"alphas={alphas!r}: a list of numbers is needed, one at least")
+        given, split, _, one = self._targeted(feeds, target)
+        n = samples_in(given, self.batching.axes) if self.batching.batched else 1
+        found = self._models.probe(self._models.plan(self.batching, {}, {}, False)).run(
+            {**given, "ig:cotangent": one.cotangent},
+            np.broadcast_to(places.astype(np.float64), (n, len(places))), None,
             split,
         )  # fmt: skip
         return found["ig:scores"].astype(np.float64)
 
+    def _fed(self, feeds: Mapping[str, Any] | Any) -> dict[str, Array]:
+        """The feeds as the model takes them, at least one sample."""
+        given = check_feeds(self._models.inputs, feeds, self.batching.axes, self.subject.defaults)
+        if self.batching.batched and samples_in(given, self.batching.axes) == 0:
+            raise FeedError("the feeds hold no samples")
+        check_ids(given, self._models.ids, self.batching.axes)
+        return given
+
+    def _targeted(self, feeds: Mapping[str, Any] | Any, target: Any) -> tuple[dict[str, Array], Split, Array, Target]:
+        """(feeds, split, explained output, the one target) of what is done by the forward model alone."""
+        if isinstance(target, list):
+            raise OptionError("target: one is needed here, not a list of several")
+        given, batching = self._fed(feeds), self.batching
+        self._check_target(target, given, batching)
+        split = split_of(None, batching.fixed, None, self._models.forward_session)
+        output = self._models.predict(given, batching, split)[self.subject.output]
+        return given, split, output, resolve_targets(target, output, batching.axis(self.subject.output))[0][0]
+
+    def _check_target(self, target: Any, feeds: Mapping[str, Array], batching: Batching) -> None:
+        """Refuse what the file alone tells to be no target of the output, before anything runs."""
+        shape, axis = declared_shape(self.subject.value(self.subject.output)), batching.axis(self.subject.output)
+        if shape is not None:
+            if axis is not None:
+                shape[axis] = samples_in(feeds, batching.axes)
+            check_target(target, shape, axis)
+
     def _result(
         self, answers: Sequence[Any], several: bool, outputs: dict[str, Array], feeds: dict[str, Array], batching: Any
     ) -> Attribution:
-        def joined(parts: list[Array], axis: int = 0) -> Array:
-            return np.stack(parts, axis=min(axis + 1, parts[0].ndim)) if several else parts[0]
+        def joined(parts: list[Array], axis: int | None = 0) -> Array:
+            """Several targets along an axis of their own: behind the samples, or first where there is one sample."""
+            return np.stack(parts, axis=0 if axis is None else axis + 1) if several else parts[0]
 
         first = answers[0]
-        axes = {s.name: batching.axis(s.name) or 0 for s in self.subject.moved}
+        axes = {s.name: batching.axis(s.name) for s in self.subject.moved}
         notes = () if batching.mode == "free" else (f"one row a run: {batching.reason}",)
         if batching.mode == "single":
             notes = (f"the feeds are one sample, one step a run: {batching.reason}",)
@@ -243,7 +276,7 @@ class Explainer:
             outputs={k: v for k, v in outputs.items() if k in self._models.declared},
             target=None, method=self.method.name, output=self.subject.output, feeds=feeds,
             labels=self.subject.metadata.labels, notes=(*notes, *self.subject.notes),
-            axes={s.name: batching.axis(s.name) for s in self.subject.moved},
+            axes=axes,
         )  # fmt: skip
 
 
@@ -300,6 +333,5 @@ def _check_arguments(
         raise OptionError("references= belongs to expected_gradients")
     if held is not None and path in ("end", "points"):
         raise OptionError("held: this method has no baseline to hold positions from")
-    size = internal_batch_size
-    if size is not None and (isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1):
-        raise OptionError(f"internal_batch_size={size!r}: a whole number of at least 1 is needed")
+    if internal_batch_size is not None:
+        check_count(internal_batch_size, "internal_batch_size")

@@ -199,7 +199,7 @@ def _next(
     path = shlex.quote(str(model)) if isinstance(model, str) or hasattr(model, "__fspath__") else "MODEL.onnx"
     floats = [v.name for v in graph.outputs if is_float(v.dtype)]
     if problem is None and subject is not None:
-        asked = "".join(f" --wrt {shlex.quote(name)}" for name in named(inputs))
+        asked = "".join(f" --wrt {shlex.quote(name)}" for name in named(inputs, "inputs"))
         output = f" --output {shlex.quote(subject.output)}" if subject.output not in floats or len(floats) > 1 else ""
         return f"onnx-ig attribute {path} {_data(subject, graph)}{asked}{output}"
     if subject is None and len(floats) > 1:

@@ -16,6 +16,7 @@ from onnx_ig.errors import OnnxIgWarning
 from onnx_ig.graph.kinks import kinks
 from onnx_ig.graph.liveness import Liveness
 from onnx_ig.graph.save import PROTO_LIMIT, save, to_proto, weight_bytes
+from onnx_ig.graph.sources import id_counts
 from onnx_ig.methods import Method
 from onnx_ig.reverse import path_nodes
 from onnx_ig.rewriter.batching import Batching
@@ -64,6 +65,7 @@ class Models:
         self.forward_bytes: Estimate = lambda feeds: live.peak(feeds, {}, 1)
         unranked = {v.name or "" for v in subject.graph.inputs if v.shape is None}
         self.inputs = ports_of(self.forward_session.inputs, unranked)
+        self.ids = id_counts(subject.graph)
         self.runtime = runtime or _RUNTIMES.get(self.forward_session.providers[0], "cpu")
         self._steps: dict[StepPlan, StepRunner] = {}
         self._probes: dict[StepPlan, StepRunner] = {}

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_ig.graph.emit import is_float
 
-__all__ = ["STORED", "classes", "lookups", "numbers"]
+__all__ = ["STORED", "classes", "lookups", "numbers", "straight"]
 
 _SHAPED = frozenset({"Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Expand", "Cast"})
 _TO_TABLE: dict[str, tuple[int, ...]] = {
@@ -89,6 +89,22 @@ def classes(selected: ir.Value) -> int | None:
         return max((n for n in (_length(v, -1) for v in node.inputs) if n is not None), default=None)
     moving = [v for v in node.inputs if v is not None and not _is_fixed(v)]
     return classes(moving[0]) if moving else None
+
+
+def straight(ids: ir.Value) -> bool:
+    """Whether ids reach their tables as they are fed, so that those out of range fail: not clipped, shifted or wrapped."""
+    frontier, seen = [ids], {ids}
+    while frontier:
+        for node, index in frontier.pop().uses():
+            if index not in _TO_TABLE.get(node.op_type, ()):
+                continue
+            if node.op_type not in _SHAPED:
+                return False
+            fresh = [v for v in node.outputs if v not in seen]
+            seen.update(fresh)
+            frontier.extend(fresh)
+    tables = [v.producer() for v in lookups(ids)]
+    return all(n is not None and n.op_type == "Gather" and not n.attributes.get_int("axis", 0) for n in tables)
 
 
 def _length(value: ir.Value | None, axis: int) -> int | None:

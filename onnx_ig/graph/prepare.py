@@ -33,17 +33,25 @@ from onnx_ig.graph.subgraphs import lift_weights
 from onnx_ig.graph.types import infer
 from onnx_ig.graph.upgrade import upgrade
 
-__all__ = ["infer", "prepare"]
+__all__ = ["DEFAULTS", "infer", "prepare"]
+
+DEFAULTS = "onnx_ig.defaults"
+"""Key of a graph's `meta`: its inputs that had a value in the file, as every weight has before IR version 4."""
 
 
 def prepare(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> ir.Model:
     """Prepare `model` in place and return it.
 
-    Fused nodes of ONNX Runtime and of scikit-learn's exporters are written out. With `keep(domain, operator)`, operators
-    for which it is false are expanded into their parts where the standard says what these are.
+    Inputs that have a value in the file, an initializer of their name, are constants from here on. Fused nodes of ONNX
+    Runtime and of scikit-learn's exporters are written out. With `keep(domain, operator)`, operators for which it is
+    false are expanded into their parts where the standard says what these are.
 
     Raises ModelError where its opset is not supported or a function cannot be inlined.
     """
+    values = model.graph.initializers
+    model.graph.meta[DEFAULTS] = [v.name for v in model.graph.inputs if v.name in values] or model.graph.meta.get(
+        DEFAULTS, []
+    )
     _flatten(model)
     put_time_first(model)
     lift_weights(model)

@@ -9,9 +9,10 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
+from onnx_ig.arguments import as_path
 from onnx_ig.errors import ModelError
 
-__all__ = ["PROTO_LIMIT", "deliver", "save", "to_proto"]
+__all__ = ["PROTO_LIMIT", "check_place", "deliver", "save", "to_proto"]
 
 PROTO_LIMIT = 2_000_000_000
 """Bytes of weights that one protobuf message can hold, with room for the graph (the format's own limit is 2 GiB)."""
@@ -47,7 +48,7 @@ def deliver(model: ir.Model, save_as: str | os.PathLike[str] | None) -> onnx.Mod
     """The model as a message, written to `save_as` too where that is given.
 
     Above 2 GB of weights the message names them by file, as the file does.
-    Raises ModelError as `save` and `to_proto` do.
+    Raises ModelError and OptionError as `save` and `to_proto` do.
     """
     if save_as is None:
         return to_proto(model)
@@ -68,19 +69,28 @@ def _load_external(model: ir.Model) -> list[tuple[ir.Value, ir.TensorProtocol]]:
     return kept
 
 
+def check_place(path: str | os.PathLike[str]) -> Path:
+    """The path of a file that can be written: asked before the work begins, and when it is done.
+
+    Raises OptionError for what is no path, ModelError where there is no such folder or it is one.
+    """
+    path = as_path(path, "save_as")
+    if not path.parent.is_dir():
+        raise ModelError(f"{path} cannot be written: there is no folder {path.parent}")
+    if path.is_dir():
+        raise ModelError(f"{path} cannot be written: it is a folder")
+    return path
+
+
 def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
     """Write `model` to `path`; weights above 2 GB, or external ones already, go to `<name>.data` beside it.
 
     The files appear whole or not at all: they are written in a scratch folder beside and moved, and where a move fails
     what was there before is put back. The model in memory is not changed, and may be read from the very files that are
     replaced.
-    Raises ModelError where the folder does not exist or cannot be written.
+    Raises OptionError for what is no path, ModelError where the folder does not exist or cannot be written.
     """
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise ModelError(f"{path} cannot be written: there is no folder {path.parent}")
-    if path.is_dir():
-        raise ModelError(f"{path} cannot be written: it is a folder")
+    path = check_place(path)
     external = _beside(model)
     data = f"{path.name}.data"
     try:

@@ -6,18 +6,22 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_ig.errors import OptionError
 from onnx_ig.graph.emit import is_float
-from onnx_ig.graph.lookups import lookups, numbers
+from onnx_ig.graph.lookups import classes, lookups, numbers, straight
 
 __all__ = [
     "Source",
+    "check_ids",
     "classify",
+    "declared_shape",
     "default_sources",
     "float_value",
     "graph_values",
+    "id_counts",
     "named",
     "only_float_output",
     "start_of",
@@ -47,16 +51,25 @@ class Source:
     reason: str = ""
 
     @property
+    def count(self) -> int | None:
+        """How many ids a token input has to choose from, where the file says and others would fail."""
+        return _count(self.values) if self.kind == "tokens" else None
+
+    @property
     def indirect(self) -> bool:
         """Whether what is fed are integers, and what moves are the floats that the model makes of them."""
         return self.kind in ("tokens", "numbers")
 
 
-def named(names: str | Sequence[str] | None) -> list[str]:
-    """One name or several as a list; empty for None. Raises OptionError for what is neither."""
-    if names is not None and not isinstance(names, str | Sequence):
-        raise OptionError(f"{names!r} is no name of a value; give one name or a list of names")
-    return [names] if isinstance(names, str) else list(names or ())
+def named(names: str | Sequence[str] | None, argument: str) -> list[str]:
+    """One name or several as a list; empty for None. Raises OptionError for what is neither, and for a name given twice."""
+    if isinstance(names, bytes) or not isinstance(names, str | Sequence | None):
+        raise OptionError(f"{argument}={names!r}: give the name of a value, or a list of names")
+    several = [names] if isinstance(names, str) else list(names or ())
+    twice = next((n for i, n in enumerate(several) if n in several[:i]), None)
+    if twice is not None:
+        raise OptionError(f"{argument}: {twice!r} is given twice")
+    return several
 
 
 def graph_values(graph: ir.Graph) -> dict[str, ir.Value]:
@@ -78,6 +91,37 @@ def float_value(values: dict[str, ir.Value], name: str, argument: str) -> ir.Val
             f"{argument}: {name!r} holds {dtype.name if dtype else 'no tensors'}, and only floats have gradients"
         )
     return values[name]
+
+
+def declared_shape(value: ir.Value) -> list[int | None] | None:
+    """The dimensions of a value as far as the file gives them; None for one of unknown rank."""
+    return None if value.shape is None else [d if isinstance(d, int) else None for d in value.shape]
+
+
+def id_counts(graph: ir.Graph) -> dict[str, int]:
+    """{integer input: how many ids there are to choose from}, where the file says; held inputs too."""
+    found: dict[str, int] = {}
+    for value in graph.inputs:
+        count = _count(lookups(value)) if not is_float(value.dtype) and straight(value) else None
+        if count is not None:
+            found[value.name or ""] = count
+    return found
+
+
+def _count(selected: Sequence[ir.Value]) -> int | None:
+    return min((n for n in map(classes, selected) if n is not None), default=None)
+
+
+def check_ids(ids: np.ndarray, source: Source, what: str) -> None:
+    """Raises OptionError where a baseline holds ids that the tables of a token input do not have."""
+    count = source.count
+    if count is None:
+        return
+    wrong = np.ravel(ids)[np.ravel((ids >= count) | (ids < -count))]
+    if wrong.size:
+        raise OptionError(
+            f"{what} holds the id {wrong[0]}; its table has {count} rows, so ids go from 0 to {count - 1}"
+        )
 
 
 def only_float_output(graph: ir.Graph) -> str:

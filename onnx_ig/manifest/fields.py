@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from onnx_ig.arguments import is_whole
 from onnx_ig.errors import OptionError
 
-__all__ = ["is_whole", "mapping", "number", "numbers", "one_of", "pair", "set_field", "shown", "text", "texts", "whole"]
+__all__ = ["mapping", "number", "numbers", "one_of", "pair", "set_field", "shown", "text", "texts", "whole"]
 
 
 def set_field(record: Any, name: str, value: Any) -> None:
@@ -21,10 +22,6 @@ def set_field(record: Any, name: str, value: Any) -> None:
 def shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def whole(name: str, value: Any, least: int) -> None:

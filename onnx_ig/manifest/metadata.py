@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from onnx_ig.arguments import is_whole
 from onnx_ig.errors import ModelError, OptionError
-from onnx_ig.manifest.fields import is_whole, set_field, shown, texts
+from onnx_ig.manifest.fields import set_field, shown, texts
 from onnx_ig.manifest.preparation import Preprocessing, Vocabulary
 from onnx_ig.manifest.record import FORMAT, AttributedInput, Manifest
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onnx_ig.arguments import is_whole
 from onnx_ig.errors import OptionError
-from onnx_ig.manifest.fields import is_whole, number, numbers, one_of, pair, set_field, text, texts, whole
+from onnx_ig.manifest.fields import number, numbers, one_of, pair, set_field, text, texts, whole
 
 __all__ = ["CHANNELS", "Preprocessing", "Vocabulary"]
 

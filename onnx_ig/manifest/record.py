@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from onnx_ig.arguments import is_whole
 from onnx_ig.errors import OptionError
-from onnx_ig.manifest.fields import is_whole, mapping, one_of, set_field, shown, text, texts, whole
+from onnx_ig.manifest.fields import mapping, one_of, set_field, shown, text, texts, whole
 
 __all__ = ["FORMAT", "AttributedInput", "Manifest"]
 
@@ -108,6 +109,6 @@ def _target(value: Any) -> Target:
         return value
     if is_whole(value):
         return int(value)
-    if isinstance(value, list | tuple) and value and all(is_whole(v) for v in value):
+    if isinstance(value, list | tuple) and all(is_whole(v) for v in value):
         return tuple(int(v) for v in value)
     raise OptionError(f"target must be 'predicted', 'input', an index or a tuple of indices, not {shown(value)}")

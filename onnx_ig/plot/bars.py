@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onnx_ig.arguments import check_count
 from onnx_ig.errors import OptionError
 from onnx_ig.plot.backend import axes_for, figure_of, label
 from onnx_ig.plot.colours import BAD, hue, palette_named
-from onnx_ig.plot.scale import Array, note, numbers, scale, short
+from onnx_ig.plot.scale import Array, each, note, numbers, scale, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,8 +47,7 @@ def bars(
     values = numbers(attribution)
     if values.ndim != 1:
         raise OptionError(f"bars need one value a feature; these have the shape {list(values.shape)}")
-    if top < 1:
-        raise OptionError(f"top must be at least 1, not {top}")
+    check_count(top, "top")
     titles = _titles(names, given, values.size)
     scaled = scale(values, sign, vmin, vmax)
     order = np.argsort(-np.nan_to_num(np.abs(scaled.values), nan=np.inf), kind="stable")
@@ -126,7 +126,7 @@ def series(
 
 
 def _titles(names: Sequence[str] | None, given: ArrayLike | None, count: int) -> list[str]:
-    titles = [str(i) for i in range(count)] if names is None else [str(n) for n in names]
+    titles = [str(i) for i in range(count)] if names is None else [str(n) for n in each(names, "names")]
     if len(titles) != count:
         raise OptionError(f"{count} features, and {len(titles)} names")
     titles = [t if len(t) <= _LONGEST else t[: _LONGEST - 1] + "…" for t in titles]

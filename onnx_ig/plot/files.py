@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onnx_ig.arguments import as_path
 from onnx_ig.errors import OptionError
 
 if TYPE_CHECKING:
@@ -21,9 +22,11 @@ def save(drawing: Figure | str, path: str | os.PathLike[str], dpi: int = 100) ->
     """Write a Figure (.png, .svg, .pdf, .jpg ...) or an HTML text (.html) to `path`, and return it.
 
     The file appears whole or not at all. Raises OptionError where the folder does not exist, cannot be written, or the
-    ending does not fit the drawing.
+    ending does not fit the drawing, and for what is no drawing or no path.
     """
-    path = Path(path)
+    path = as_path(path, "path")
+    if not isinstance(drawing, str) and not hasattr(drawing, "savefig"):
+        raise OptionError(f"a drawing is a matplotlib Figure or an HTML text, not {type(drawing).__name__}")
     if isinstance(drawing, str) != (path.suffix.lower() in _HTML):
         kind, ending = ("text in colours", ".html") if isinstance(drawing, str) else ("picture", ".png, .svg or .pdf")
         raise OptionError(f"this drawing is a {kind}: its file ends in {ending}, not {path.suffix or path.name!r}")

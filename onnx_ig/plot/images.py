@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onnx_ig.arguments import check_word
 from onnx_ig.errors import OptionError
 from onnx_ig.plot.backend import axes_for, figure_of, label, new_figure
 from onnx_ig.plot.colours import BAD, RGB, colour_map, hue, palette_named, rgba
 from onnx_ig.plot.photograph import displayable, grey
-from onnx_ig.plot.scale import Array, Scale, note, reduce_channels, scale
+from onnx_ig.plot.scale import Array, Scale, each, note, reduce_channels, scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -202,7 +203,7 @@ PICTURES: dict[str, Callable[..., Any]] = {
 def panels(
     attribution: ArrayLike,
     image: ArrayLike,
-    kinds: Sequence[str] = ("original_image", "blended_heat_map"),
+    kinds: str | Sequence[str] = ("original_image", "blended_heat_map"),
     *,
     channel_axis: int | None = None,
     title: str = "",
@@ -212,9 +213,8 @@ def panels(
 
     Raises OptionError for an unknown kind or option.
     """
-    for kind in kinds:
-        if kind not in PICTURES:
-            raise OptionError(f"there is no picture {kind!r}; there are {', '.join(PICTURES)}")
+    for kind in (kinds := [kinds] if isinstance(kinds, str) else each(kinds, "kinds")):
+        check_word(kind, PICTURES, "kind")
     if not kinds:
         raise OptionError(f"name at least one kind of picture: {', '.join(PICTURES)}")
     taken = {kind: _options_of(PICTURES[kind]) for kind in kinds}

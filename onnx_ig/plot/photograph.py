@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onnx_ig.arrays import as_array
 from onnx_ig.errors import OptionError
 from onnx_ig.manifest import Preprocessing
 from onnx_ig.plot.scale import Array, numbers
@@ -19,10 +20,12 @@ def displayable(image: ArrayLike, size: tuple[int, int] | None = None) -> Array:
     from 0 to 255; floats from 0 to 1 are shown as they are, and others, as normalised inputs with their negative
     pixels, are stretched from their smallest value to their largest (`restore` gives the real ones). An alpha channel
     is laid over white. Other numbers of channels than 1, 3 and 4 are shown by their mean.
-    Raises OptionError where the picture does not have that size.
+    Raises OptionError where the picture does not have that size, or no pixels.
     """
-    array = np.asarray(image)
+    array = as_array(image, "picture")
     pixels = _channels_last(numbers(array, "picture"), size)
+    if not pixels.size:
+        raise OptionError(f"the picture has the shape {list(array.shape)} and so no pixels")
     pixels = np.clip(pixels / 255, 0, 1) if array.dtype.kind in "iu" else _within_one(pixels)
     if pixels.shape[2] == 4:
         alpha = pixels[:, :, 3:]
@@ -71,6 +74,8 @@ def restore(x: ArrayLike, how: Preprocessing) -> NDArray[np.uint8]:
     `x` has the axes of `how.layout`, without the batch axis or with one of length 1.
     Raises OptionError for another shape.
     """
+    if not isinstance(how, Preprocessing):
+        raise OptionError(f"how={how!r}: an onnx_ig.manifest.Preprocessing is needed")
     array = numbers(x, "picture")
     letters = how.layout
     if "N" in letters and array.ndim == len(letters) - 1:

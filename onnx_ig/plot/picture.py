@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onnx_ig.arguments import is_whole
 from onnx_ig.errors import OptionError
 from onnx_ig.manifest import Metadata, Preprocessing
 from onnx_ig.plot.bars import bars, series
@@ -19,6 +20,7 @@ from onnx_ig.plot.curves import curves
 from onnx_ig.plot.files import save
 from onnx_ig.plot.images import PICTURES, heat_map, panels
 from onnx_ig.plot.photograph import restore
+from onnx_ig.plot.scale import each
 from onnx_ig.plot.tokens import TokenRow, token_html
 from onnx_ig.runtime.rows import row_of
 
@@ -84,9 +86,15 @@ def picture(
     Returns the matplotlib Figure, or the HTML text of tokens.
     Raises OptionError where a name, a shape or an option does not fit; MissingDependencyError without matplotlib.
     """
+    if not isinstance(metadata, Metadata | None):
+        raise OptionError(f"metadata={metadata!r}: an onnx_ig.manifest.Metadata is needed")
     metadata = metadata or Metadata()
     _check_place(result, sample, target)
-    kinds = None if kind is None else (kind,) if isinstance(kind, str) else tuple(kind)
+    kinds = None if kind is None else (kind,) if isinstance(kind, str) else tuple(each(kind, "kind"))
+    tokens, held, names = (
+        None if given is None else each(given, what)
+        for given, what in ((tokens, "tokens"), (held, "held"), (names, "names"))
+    )
     name = _one_input(result, input, kinds)
     line = headline(result, sample, target) if title is None else title
     options = {"title": line, **options}
@@ -105,7 +113,11 @@ def picture(
 
 
 def headline(result: Result, sample: int = 0, target: int = 0) -> str:
-    """Label, score, score of the baseline and delta of one sample in a line."""
+    """Label, score, score of the baseline and delta of one sample in a line.
+
+    Raises OptionError where there is no such sample or target, or `result` is none.
+    """
+    _check_place(result, sample, target)
 
     def one(values: NDArray[Any]) -> float:
         rows = np.asarray(values)
@@ -247,11 +259,12 @@ def _one_input(result: Result, asked: str | None, kinds: tuple[str, ...] | None)
 
 
 def _check_place(result: Result, sample: int, target: int) -> None:
-    samples, *targets = np.shape(result.prediction)
-    if not 0 <= sample < samples:
-        raise OptionError(f"there is no sample {sample}; there are {samples}")
-    if not 0 <= target < (targets[0] if targets else 1):
-        raise OptionError(f"there is no target {target}; there are {targets[0] if targets else 1}")
+    if not hasattr(result, "prediction"):
+        raise OptionError(f"a result of `attribute` or `run` is needed, not {type(result).__name__}")
+    samples, targets = (*np.shape(result.prediction), 1)[:2]
+    for what, given, there in (("sample", sample, samples), ("target", target, targets)):
+        if not is_whole(given) or not 0 <= given < there:
+            raise OptionError(f"there is no {what} {given!r}; there are {there}, from 0 to {there - 1}")
 
 
 def _kind_for(kinds: tuple[str, ...] | None, path: str | os.PathLike[str] | None, one: _One) -> tuple[str, ...]:

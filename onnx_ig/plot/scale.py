@@ -5,12 +5,15 @@ Nothing is normalised: colours stand for values between `vmin` and `vmax`, and t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onnx_ig.arguments import is_whole
+from onnx_ig.arrays import as_array
 from onnx_ig.errors import OptionError
 
 __all__ = ["SIGNS", "Array", "Scale", "cumulative_limit", "reduce_channels", "scale", "select"]
@@ -27,10 +30,17 @@ _SMALLEST = 1e-290
 
 def numbers(values: ArrayLike, name: str = "attribution") -> Array:
     """`values` as float64. Raises OptionError where they are not real numbers."""
-    array = np.asarray(values)
+    array = as_array(values, name)
     if array.dtype.kind not in "fiub":
         raise OptionError(f"the {name} must be real numbers, not {array.dtype}")
     return array.astype(np.float64)
+
+
+def each(values: Any, name: str) -> list[Any]:
+    """`values` one by one. Raises OptionError for what is a text or holds nothing, as a number."""
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
+        raise OptionError(f"{name}={values!r}: a list is needed")
+    return list(values)
 
 
 def reduce_channels(attribution: ArrayLike, channel_axis: int | None = None, how: str = "sum") -> Array:
@@ -42,6 +52,8 @@ def reduce_channels(attribution: ArrayLike, channel_axis: int | None = None, how
     if how not in _REDUCTIONS:
         raise OptionError(f"channels are reduced by {', '.join(_REDUCTIONS)}, not {how!r}")
     values = numbers(attribution)
+    if not values.size:
+        raise OptionError(f"there is nothing to draw: the attribution has the shape {list(values.shape)}")
     if values.ndim == 2 and channel_axis is None:
         return values
     if values.ndim != 3:
@@ -50,8 +62,8 @@ def reduce_channels(attribution: ArrayLike, channel_axis: int | None = None, how
             + (" (give one sample of the batch)" if values.ndim == 4 else "")
         )
     axis = 0 if channel_axis is None else channel_axis
-    if not -3 <= axis < 3:
-        raise OptionError(f"channel_axis must be between -3 and 2, not {axis}")
+    if not is_whole(axis) or not -3 <= axis < 3:
+        raise OptionError(f"channel_axis={axis!r}: a whole number between -3 and 2 is needed")
     with np.errstate(invalid="ignore", over="ignore"):
         reduced = {
             "sum": lambda: values.sum(axis),

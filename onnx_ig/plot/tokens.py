@@ -9,13 +9,15 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onnx_ig.arrays import as_array
 from onnx_ig.errors import OptionError
 from onnx_ig.plot.colours import BAD, RGB, hue, palette_named
-from onnx_ig.plot.scale import Scale, note, numbers, scale, short
+from onnx_ig.plot.scale import Scale, each, note, numbers, scale, short
 
 __all__ = ["TokenRow", "token_html", "token_text"]
 
@@ -35,7 +37,7 @@ h1 { font-size: 1.1em } h2 { font-size: 1em; margin: 1.5em 0 .3em } p { margin: 
 class TokenRow:
     """One text: its tokens, a value for each, a heading, and which tokens were held along the path.
 
-    Raises OptionError where the numbers of tokens and values differ.
+    Raises OptionError where the numbers of tokens and values differ, or one of them is no list.
     """
 
     tokens: Sequence[str]
@@ -44,7 +46,10 @@ class TokenRow:
     held: Sequence[bool] | None = None
 
     def __post_init__(self) -> None:
-        shape = np.shape(self.values)
+        shape = as_array(self.values, "values").shape
+        for name in ("tokens", "held"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, each(getattr(self, name), name))
         if shape != (len(self.tokens),):
             raise OptionError(f"{len(self.tokens)} tokens need as many values; these have the shape {list(shape)}")
         if self.held is not None and len(self.held) != len(self.tokens):
@@ -65,7 +70,7 @@ def token_html(
 
     All rows share one scale. Raises OptionError where limits or names are wrong.
     """
-    rows = [rows] if isinstance(rows, TokenRow) else list(rows)
+    rows = _rows(rows)
     parts, shared = _scaled(rows, sign, vmin, vmax, outlier_percentile, palette)
     body = [f"<h1>{html.escape(title)}</h1>"] if title else []
     for row, part in zip(rows, parts, strict=True):
@@ -99,7 +104,7 @@ def token_text(
     They stand in black on the colour of the value (24 bits), or, without colours, with the value behind each.
     Raises OptionError where limits or names are wrong.
     """
-    rows = [rows] if isinstance(rows, TokenRow) else list(rows)
+    rows = _rows(rows)
     parts, _ = _scaled(rows, sign, vmin, vmax, outlier_percentile, palette)
     lines = []
     for row, part in zip(rows, parts, strict=True):
@@ -116,6 +121,13 @@ def token_text(
 def printable(text: str) -> str:
     """`text` with control characters written out, so that no token can steer a terminal or break a line."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def _rows(rows: Any) -> list[TokenRow]:
+    several = [rows] if isinstance(rows, TokenRow) else each(rows, "rows")
+    if not all(isinstance(row, TokenRow) for row in several):
+        raise OptionError(f"rows={rows!r}: a TokenRow, or a list of them, is needed")
+    return several
 
 
 def _scaled(

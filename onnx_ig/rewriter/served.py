@@ -12,13 +12,14 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_ig.arguments import check_count
 from onnx_ig.errors import OptionError
 from onnx_ig.graph.emit import Emitter
 from onnx_ig.graph.load import ModelLike
 from onnx_ig.graph.maps import NOTES, warn_of
 from onnx_ig.graph.names import Names
-from onnx_ig.graph.save import deliver
-from onnx_ig.graph.sources import graph_values
+from onnx_ig.graph.save import check_place, deliver
+from onnx_ig.graph.sources import graph_values, id_counts
 from onnx_ig.graph.types import infer_missing
 from onnx_ig.graph.unused import remove_unused
 from onnx_ig.manifest import AttributedInput, Manifest
@@ -70,7 +71,8 @@ def rewrite(
     Args:
         n_steps: a number, or what `Explainer.calibrate` chose on examples; then the manifest tells what it reached there.
         loop: "batched" evaluates all steps as one batch; "looped" `steps_per_iteration` (default 1) of them at a time.
-        target: "predicted", an index, a tuple of indices, or "input".
+        target: "predicted" (None too), an index or a tuple of indices into the non-batch axes of the output, negative ones
+            from the end (0 or () for an output [N]), or "input".
         baselines: 0, a number, one row (an array), {input: any of these}, or "input". For a token input 0 is the zero
             embedding, a whole number or an array of ids other tokens.
         batchable: what is known from elsewhere (a probe) of whether rows are independent; None: what dataflow proves.
@@ -87,19 +89,20 @@ def rewrite(
         raise OptionError(f"method={method!r} has no one-file form; use onnx_ig.Explainer")
     if loop not in ("batched", "looped"):
         raise OptionError(f"loop={loop!r}: 'batched' or 'looped'")
+    target = "predicted" if target is None else target
     steps_of(n_steps, quadrature)
-    _check_size(steps_per_iteration)
+    if steps_per_iteration is not None:
+        check_count(steps_per_iteration, "steps_per_iteration")
+    if not isinstance(batchable, bool | None):
+        raise OptionError(f"batchable={batchable!r}: True, False or None")
+    if save_as is not None:
+        check_place(save_as)
     subject = subject_of(model, inputs, output, rule_set_named(chosen.rules, quantized), quantized)
     warn_of(subject.graph.meta.get(NOTES, ()))
     subject, batching = _decide(subject, batch_axes, batchable)
     served = _Served(subject, chosen, batching, runtime)
     result = served.build(n_steps, quadrature, loop, steps_per_iteration, target, baselines)
     return deliver(result, save_as)
-
-
-def _check_size(size: int | None) -> None:
-    if size is not None and (isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1):
-        raise OptionError(f"steps_per_iteration={size!r}: a whole number of at least 1 is needed")
 
 
 def _decide(
@@ -367,6 +370,8 @@ class _Served:
 
     def _notes(self, looped: bool) -> dict[str, Any]:
         notes: dict[str, Any] = {"loop": "looped" if looped else "batched"}
+        if counts := id_counts(self.subject.graph):
+            notes["ids"] = counts
         if self.calibration is not None:
             notes["calibration"] = self.calibration.notes()
         return notes | ({"answers": list(self.subject.notes)} if self.subject.notes else {})

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_ig.arrays import as_array, converted
 from onnx_ig.errors import OptionError
 from onnx_ig.graph.emit import Emitter
-from onnx_ig.graph.sources import Source
+from onnx_ig.graph.sources import Source, check_ids
 from onnx_ig.rewriter.subject import Subject
 
 __all__ = ["Starts"]
@@ -87,6 +87,7 @@ class Starts:
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise OptionError(f"{what} holds NaN or infinity")
         self._check_row(array, x, what)
+        check_ids(array, source, what)
         return converted(array, x.dtype.numpy(), what)
 
     def _check_row(self, array: np.ndarray, x: ir.Value, what: str) -> None:

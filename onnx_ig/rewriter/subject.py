@@ -12,7 +12,7 @@ from onnx_ig.errors import ModelError, OptionError
 from onnx_ig.graph.load import ModelLike, load
 from onnx_ig.graph.maps import NOTES
 from onnx_ig.graph.names import Names
-from onnx_ig.graph.prepare import prepare
+from onnx_ig.graph.prepare import DEFAULTS, prepare
 from onnx_ig.graph.sources import Source, classify, float_value, graph_values, named, only_float_output, start_of
 from onnx_ig.graph.subgraphs import subgraphs
 from onnx_ig.manifest import Metadata, read
@@ -41,6 +41,11 @@ class Subject:
     metadata: Metadata
     quantized: str = "straight-through"
     estimates: tuple[str, ...] = ()
+
+    @property
+    def defaults(self) -> tuple[str, ...]:
+        """Inputs of the file that have a value in it, and so are constants of the prepared model."""
+        return tuple(self.graph.meta.get(DEFAULTS, ()))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -74,7 +79,7 @@ def subject_of(
     chosen = only_float_output(graph) if output is None else output
     float_value(values, chosen, "output")
     sources = classify(graph)
-    asked = named(inputs)
+    asked = named(inputs, "inputs")
     moved = [_asked(name, sources, values) for name in asked] if asked else [s for s in sources if s.kind != "held"]
     if not moved:
         told = "; ".join(f"{s.name!r}: {s.reason}" for s in sources) or "it has no inputs"
@@ -83,8 +88,6 @@ def subject_of(
             f"candidates: {', '.join(map(repr, candidates(graph))) or 'none'}"
         )
     names = {s.name for s in moved}
-    if len(names) < len(moved):
-        raise OptionError(f"inputs: a name is given twice: {', '.join(asked)}")
     held = [
         s if s.kind == "held" else replace(s, kind="held", reason="not asked for")
         for s in sources

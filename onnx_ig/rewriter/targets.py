@@ -79,18 +79,20 @@ def _checked(target: str | int | tuple[int, ...], y: ir.Value, batched: bool) ->
     sizes = list(y.shape)[1:] if batched else list(y.shape)
     if not sizes and entries == (0,):
         return ()
+    told = f"the output {y.name!r} has the shape {y.shape}"
     if len(entries) != len(sizes):
-        raise OptionError(
-            f"target={target}: the output {y.name!r} has {len(sizes)} axes beside the batch; give {len(sizes)} indices"
-        )
+        wanted = {0: "0 or ()", 1: "one index"}.get(len(sizes), f"a tuple of {len(sizes)} indices")
+        raise OptionError(f"target={target}: {told}; give {wanted}")
     placed = []
-    for entry, size in zip(entries, sizes, strict=True):
+    for axis, (entry, size) in enumerate(zip(entries, sizes, strict=True), int(batched)):
         if isinstance(size, int):
             if not -size <= entry < size:
-                raise OptionError(f"target {entry} is out of range: the output {y.name!r} has {size} entries there")
+                raise OptionError(
+                    f"target: {entry} is out of range; {told}, and an index along axis {axis} goes from {-size} to {size - 1}"
+                )
             entry %= size
         elif entry < 0:
-            raise OptionError(f"target {entry}: an axis of unknown size is counted from its start")
+            raise OptionError(f"target: {entry} counts from the end of axis {axis}; {told}, so count from the start")
         placed.append(entry)
     return tuple(placed)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx_ig.errors import OptionError
+from onnx_ig.arguments import check_word
 from onnx_ig.rules import (
     activations,
     affine_grid,
@@ -126,15 +126,12 @@ def rule_set_named(name: str, quantized: str = "straight-through") -> RuleSet:
 
     Raises OptionError for a name that is not one of RULE_SETS, or another word for `quantized`.
     """
-    if name not in RULE_SETS:
-        raise OptionError(f"rules={name!r} is not known; choose from {', '.join(RULE_SETS)}")
-    if quantized not in QUANTIZED:
-        raise OptionError(f"quantized={quantized!r}: {' or '.join(map(repr, QUANTIZED))}")
+    check_word(name, RULE_SETS, "rules")
+    check_word(quantized, QUANTIZED, "quantized")
     return RULE_SETS[name] if quantized == "straight-through" else RULE_SETS[name].without_estimates()
 
 
 def lowering_named(runtime: str) -> Lowering:
     """Raises OptionError for a name that is not one of LOWERINGS."""
-    if runtime not in LOWERINGS:
-        raise OptionError(f"runtime={runtime!r} is not known; choose from {', '.join(LOWERINGS)}")
+    check_word(runtime, LOWERINGS, "runtime")
     return LOWERINGS[runtime]

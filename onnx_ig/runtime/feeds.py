@@ -11,7 +11,7 @@ import numpy as np
 from onnx_ig.errors import FeedError
 from onnx_ig.runtime.session import Array
 
-__all__ = ["Port", "check_feeds", "ports_of", "samples_in"]
+__all__ = ["Port", "check_feeds", "check_ids", "ports_of", "samples_in"]
 
 _TYPES = {
     "tensor(float)": np.float32,
@@ -51,14 +51,18 @@ def ports_of(inputs: Mapping[str, Any], unranked: Collection[str] | None = None)
 
 
 def check_feeds(
-    inputs: Mapping[str, Port], feeds: Mapping[str, Any] | Any, axes: Mapping[str, int | None] | None = None
+    inputs: Mapping[str, Port],
+    feeds: Mapping[str, Any] | Any,
+    axes: Mapping[str, int | None] | None = None,
+    defaults: Collection[str] = (),
 ) -> dict[str, Array]:
     """The feeds as arrays of the types that the model takes.
 
     `inputs` maps names to ports (`ports_of`). A bare array stands for the only input.
     Floats of another width and integers that fit are converted; anything else is an error, as are missing and unknown
     names, ranks and fixed dimensions that do not fit (but along the batch axis that `axes` gives: any number of rows is
-    brought to the number that a run takes), NaN and inf.
+    brought to the number that a run takes), NaN and inf. `defaults` are inputs of the file that have a value in it: they
+    are constants here, and not fed.
 
     Raises FeedError.
     """
@@ -69,6 +73,11 @@ def check_feeds(
             )
         feeds = {next(iter(inputs)): feeds}
     unknown = [n for n in feeds if n not in inputs]
+    if unknown and unknown[0] in defaults:
+        raise FeedError(
+            f"the input {unknown[0]!r} has a value in the file (an initializer of its name), which is a constant of the "
+            "model here: leave it out of the feeds, or feed it after taking that initializer out of the file"
+        )
     if unknown:
         raise FeedError(f"the model has no input {unknown[0]!r}; its inputs are {', '.join(map(repr, inputs))}")
     missing = [n for n in inputs if n not in feeds]
@@ -100,6 +109,22 @@ def _check(declared: Port, given: Any, batch: int | None) -> Array:
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise FeedError(f"input {name!r} holds NaN or infinity, first at index {where}")
     return array
+
+
+def check_ids(feeds: Mapping[str, Array], counts: Mapping[str, int], axes: Mapping[str, int | None]) -> None:
+    """Raises FeedError where ids are fed that their table does not have; `counts` tells how many rows it has."""
+    for name, count in counts.items():
+        if name not in feeds:
+            continue
+        wrong = (feeds[name] >= count) | (feeds[name] < -count)
+        if wrong.any():
+            place = tuple(int(i) for i in np.argwhere(wrong)[0])
+            axis = axes.get(name)
+            sample = "" if axis is None else f" of sample {place[axis]}"
+            raise FeedError(
+                f"input {name!r} holds the id {feeds[name][place]}{sample}, first at index {list(place)}; its table has "
+                f"{count} rows, so ids go from 0 to {count - 1} (or from {-count}, counted from the end)"
+            )
 
 
 def _convert(name: str, array: Array, wanted: np.dtype[Any]) -> Array:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_ig.arguments import as_path
 from onnx_ig.errors import MissingDependencyError, ModelError, OptionError
 from onnx_ig.runtime.session import Array
 from onnx_ig.runtime.writing import whole_file
@@ -80,7 +81,7 @@ class Attribution:
     samples: Array | None = None
 
     def __getitem__(self, name: str) -> Array:
-        if name not in self.attributions:
+        if not isinstance(name, str) or name not in self.attributions:
             raise OptionError(
                 f"nothing was attributed to {name!r}; there are {', '.join(map(repr, self.attributions))}"
             )
@@ -110,8 +111,11 @@ class Attribution:
             return np.where((delta == 0) & (change == 0), 0.0, delta / change)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write everything to an .npz file, whole or not at all; `load_result` reads it. Returns the path."""
-        path = Path(path)
+        """Write everything to an .npz file, whole or not at all; `load_result` reads it. Returns the path.
+
+        Raises OptionError for what is no path, ModelError where it cannot be written.
+        """
+        path = as_path(path, "path")
         if path.suffix != ".npz":
             path = path.with_name(path.name + ".npz")
         arrays: dict[str, Array] = {}
@@ -138,7 +142,9 @@ class Attribution:
     ) -> Any:
         """A picture of the attribution of one input (the only one, or `input`), written to `path` where given.
 
-        See `onnx_ig.plot.picture` for the options. Raises MissingDependencyError without the `plot` extra.
+        See `onnx_ig.plot.picture` for the options. Returns the matplotlib Figure, or the HTML text of tokens.
+        Raises OptionError where a name, a number or an option does not fit, MissingDependencyError without the `plot`
+        extra.
         """
         try:
             from onnx_ig.plot import picture
@@ -148,9 +154,13 @@ class Attribution:
 
 
 def load_result(path: str | os.PathLike[str]) -> Attribution:
-    """Read what `Attribution.save` wrote. Raises ModelError where the file is not such a file."""
+    """Read what `Attribution.save` wrote, equal to what was saved.
+
+    Raises ModelError where the file is not such a file, OptionError for what is no path.
+    """
+    path = as_path(path, "path")
     try:
-        with open(path, "rb") as opened, np.lib.npyio.NpzFile(opened, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.lib.npyio.NpzFile(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         about: Mapping[str, Any] = json.loads(bytes(arrays.pop("onnx_ig")).decode())
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
@@ -168,8 +178,8 @@ def load_result(path: str | os.PathLike[str]) -> Attribution:
         feeds=groups["feeds"], prediction=scores["prediction"], baseline_prediction=scores["baseline_prediction"],
         convergence_delta=scores["convergence_delta"], target=scores.get("target"), method=about["method"],
         output=about["output"], n_steps=about["n_steps"], quadrature=about["quadrature"], gradients=about["gradients"],
-        forwards=about["forwards"], labels=about["labels"], notes=tuple(about["notes"]),
-        axes=about.get("axes", {}),
+        forwards=about["forwards"], labels=None if about["labels"] is None else tuple(about["labels"]),
+        notes=tuple(about["notes"]), axes=about.get("axes", {}),
         error_estimate=scores.get("error_estimate"), gradient_counts=scores.get("gradient_counts"),
         forward_counts=scores.get("forward_counts"), tolerance=about.get("tolerance"), samples=scores.get("samples"),
     )  # fmt: skip

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnx_ig.errors import FeedError, ModelError
+from onnx_ig.arguments import check_count, is_whole
+from onnx_ig.errors import FeedError, ModelError, OptionError
 from onnx_ig.manifest import Manifest, read
-from onnx_ig.runtime.feeds import check_feeds, ports_of, samples_in
+from onnx_ig.runtime.feeds import check_feeds, check_ids, ports_of, samples_in
 from onnx_ig.runtime.result import Attribution
 from onnx_ig.runtime.session import Array, Providers, Session
 from onnx_ig.runtime.sizing import split_of
@@ -51,6 +52,8 @@ class ServedModel:
         self.manifest: Manifest = described.manifest
         self.labels = described.labels
         self.inputs = ports_of(session.inputs)
+        told = self.manifest.notes.get("ids", {})
+        self._ids = {name: n for name, n in told.items() if is_whole(n)} if isinstance(told, Mapping) else {}
 
     def run(
         self,
@@ -67,8 +70,13 @@ class ServedModel:
         half of what is free). A run that fails for want of memory is halved, and what is done kept.
         Raises FeedError, OptionError, RunError.
         """
+        if internal_batch_size is not None:
+            check_count(internal_batch_size, "internal_batch_size")
+        if progress is not None and not callable(progress):
+            raise OptionError(f"progress={progress!r}: a function of (done, all) is needed")
         given = check_feeds(self.inputs, feeds)
         axes = dict.fromkeys(self.inputs, 0 if self.manifest.batchable else None)
+        check_ids(given, self._ids, axes)
         n = samples_in(given, axes) if self.manifest.batchable else 1
         if n == 0:
             raise FeedError("the feeds hold no samples")

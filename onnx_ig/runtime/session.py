@@ -70,7 +70,7 @@ class Session:
 
     Raises:
         MissingDependencyError: ONNX Runtime is not installed.
-        OptionError: a provider is not available.
+        OptionError: a provider is not available, or `providers` or `session_options` are none.
         RunError: ONNX Runtime refuses the model.
     """
 
@@ -82,9 +82,7 @@ class Session:
     ):
         ort = onnxruntime_module()
         available = ort.get_available_providers()
-        chosen = [providers] if isinstance(providers, str) else list(providers) if providers is not None else [
-            p for p in ("CUDAExecutionProvider", "CPUExecutionProvider") if p in available
-        ]  # fmt: skip
+        chosen = _chosen(providers, available)
         names = [p if isinstance(p, str) else p[0] for p in chosen]
         unknown = [n for n in names if n not in available]
         if unknown:
@@ -92,6 +90,8 @@ class Session:
                 f"execution provider {unknown[0]!r} is not available; this onnxruntime has {', '.join(available)}"
             )
         options = session_options
+        if options is not None and not isinstance(options, ort.SessionOptions):
+            raise OptionError(f"session_options={options!r}: an onnxruntime.SessionOptions is needed")
         if options is None:
             options = ort.SessionOptions()
             options.log_severity_level = 3
@@ -153,6 +153,22 @@ class Session:
             raise RunError(f"ONNX Runtime failed while running the model: {_first_line(error)}") from error
         self.runs += 1
         return dict(zip(names, arrays, strict=True))
+
+
+def _chosen(providers: Any, available: Sequence[str]) -> list[Any]:
+    """The providers asked for as a list, CUDA and CPU where they are there by default. Raises OptionError."""
+    if providers is None:
+        return [p for p in ("CUDAExecutionProvider", "CPUExecutionProvider") if p in available]
+    chosen = [providers] if isinstance(providers, str) else list(providers) if isinstance(providers, Sequence) else []
+    for one in chosen:
+        pair = isinstance(one, tuple | list) and len(one) == 2 and isinstance(one[1], Mapping)
+        if not isinstance(one, str) and not (pair and isinstance(one[0], str)):
+            chosen = []
+    if not chosen:
+        raise OptionError(
+            f"providers={providers!r}: give a name, or a list of names or (name, options), of {', '.join(available)}"
+        )
+    return chosen
 
 
 _DEVICES = {"CUDAExecutionProvider": "gpu", "TensorrtExecutionProvider": "gpu"}

@@ -94,7 +94,7 @@ def test_missed_completeness_is_told_with_the_remedy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "message"), [(7, "out of range"), ((0, 0), "axes"), (np.array([1, 2]), r"\[1, 1\]|samples")]
+    ("target", "message"), [(7, "out of range"), ((0, 0), "one index"), (np.array([1, 2]), r"\[1, 1\]|samples")]
 )
 def test_targets_are_checked_before_anything_runs(target: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message):

@@ -214,7 +214,7 @@ def test_saved_file_runs_in_the_runtime_alone(tmp_path: Path) -> None:
         ({"method": "nothing"}, "not known"),
         ({"loop": "spiral"}, "batched"),
         ({"target": 4}, "out of range"),
-        ({"target": (0, 1)}, "1 axes"),
+        ({"target": (0, 1)}, "one index"),
         ({"target": [0, 1]}, "one-file"),
         ({"target": "best"}, "predicted"),
         ({"baselines": np.zeros((2, 5))}, "dictionary|shape"),

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
-from onnx import helper, numpy_helper
+from onnx import helper, numpy_helper, parser
 
 from onnx_ig.graph.load import load
 from onnx_ig.graph.prepare import prepare
@@ -89,3 +89,24 @@ def assert_close(one: Any, other: Any, tolerance: float) -> None:
 def operators(model: ir.Model) -> list[str]:
     """Operators of all graphs, in order."""
     return [node.op_type for graph in model.graphs() for node in graph]
+
+
+def parse(text: str, opset: int = 20, ir_version: int = 8, imports: str = "") -> onnx.ModelProto:
+    """A model from its text."""
+    return parser.parse_model(f'<ir_version: {ir_version}, opset_import: ["" : {opset}{imports}]>\n{text}')
+
+
+def values(model: ir.Model) -> list[ir.Value]:
+    return [
+        v
+        for graph in model.graphs()
+        for v in (*graph.inputs, *graph.initializers.values(), *(o for n in graph for o in n.outputs))
+    ]
+
+
+def assert_unique(model: ir.Model) -> None:
+    named = [v.name for v in dict.fromkeys(values(model)) if v.name]
+    assert len(named) == len(set(named))
+    nodes = [n.name for graph in model.graphs() for n in graph]
+    assert all(nodes)
+    assert len(nodes) == len(set(nodes))

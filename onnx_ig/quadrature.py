@@ -16,7 +16,7 @@ import numpy.typing as npt
 from onnx_ig.arguments import check_count, check_word
 from onnx_ig.errors import OptionError
 
-__all__ = ["QUADRATURES", "Calibration", "nodes_and_weights", "steps_of"]
+__all__ = ["QUADRATURES", "Calibration", "check_steps", "nodes_and_weights", "steps_of"]
 
 Array = npt.NDArray[np.float64]
 
@@ -70,8 +70,9 @@ class Calibration:
     """Steps chosen on examples: where they stand, float64 [n], and what was reached there.
 
     `quadrature` is the name of a rule, or "placed" for cells of unequal width. `delta` and `error`: largest
-    |delta| / |F(x) - F(baseline)| and largest estimated error / norm of the attributions among the `samples`; `met`: the
-    share of samples within the tolerance. Takes the place of `n_steps` in `Explainer.attribute` and `rewrite`.
+    |delta| / |F(x) - F(baseline)| (where that is tiny, of a twentieth of the range of F along the path) and largest
+    estimated error / norm of the attributions among the `samples`; `met`: the share of samples within the tolerance. Takes
+    the place of `n_steps` in `Explainer.attribute` and `rewrite`.
     """
 
     quadrature: str
@@ -88,10 +89,11 @@ class Calibration:
         return len(self.alphas)
 
     def notes(self) -> dict[str, Any]:
-        """For the manifest of a one-file model."""
+        """For the manifest of a one-file model; what is not finite is None, since JSON has no word for it."""
+        delta, error = (float(v) if np.isfinite(v) else None for v in (self.delta, self.error))
         return {
-            "tolerance": self.tolerance, "relative_delta": self.delta, "relative_error_estimate": self.error,
-            "met": self.met, "samples": self.samples,
+            "tolerance": self.tolerance, "relative_delta": delta, "relative_error_estimate": error, "met": self.met,
+            "samples": self.samples,
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -99,6 +101,12 @@ class Calibration:
             f"{self.n_steps} steps ({self.quadrature}): delta at most {self.delta:.2%} of F(x) - F(baseline), estimated error "
             f"at most {self.error:.2%} of the attributions; {self.met:.0%} of {self.samples} samples within {self.tolerance:g}"
         )
+
+
+def check_steps(n_steps: Any, method: str, path: str) -> None:
+    """Raises OptionError for a calibration where the method takes no steps along a straight line."""
+    if isinstance(n_steps, Calibration) and path not in ("line", "references"):
+        raise OptionError(f"n_steps: a calibration chooses steps along a straight line, and {method} takes none there")
 
 
 def steps_of(n_steps: int | Calibration, quadrature: str) -> tuple[Array, Array, str]:

@@ -226,6 +226,9 @@ class Nested:
     (square roots at zero) can be had.
     """
 
+    FIRST = 7
+    """Nodes of a cell to begin with."""
+
     def __init__(self, ends: Array, before: float, after: float):
         """`ends` [n + 1] of the cells; the scores at both ends of the path."""
         self._left, self._width = ends[:-1].copy(), np.diff(ends)
@@ -234,7 +237,7 @@ class Nested:
         self._scores: list[Array] = [np.zeros(3)] * len(self._width)
         self._wanted = np.ones(len(self._width), bool)
         self.count = 0
-        self.pending = np.concatenate([self._nodes(c, 7) for c in range(len(self._width))])
+        self.pending = np.concatenate([self._nodes(c, self.FIRST) for c in range(len(self._width))])
 
     def _nodes(self, cell: int, count: int) -> Array:
         return np.asarray(self._left[cell] + self._width[cell] * fejer(count)[0])
@@ -243,7 +246,7 @@ class Nested:
         """The integrand [len(pending), d] and the scores there [len(pending)]."""
         first, begin = not self.count, 0
         for cell in np.flatnonzero(self._wanted):
-            count = 7 if first else len(self._values[cell]) + 1
+            count = self.FIRST if first else len(self._values[cell]) + 1
             for held, given in ((self._values, values), (self._scores, scores)):
                 new = given[begin : begin + count]
                 held[cell] = new if first else _between(new, held[cell])

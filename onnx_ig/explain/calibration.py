@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnx_ig.errors import OnnxIgWarning
+from onnx_ig.errors import OnnxIgWarning, OptionError
 from onnx_ig.explain.integral import MARGIN
-from onnx_ig.explain.refine import AGREE
+from onnx_ig.explain.refine import AGREE, LEAST, RANGE, ROUNDING
 from onnx_ig.quadrature import Calibration, nodes_and_weights
 from onnx_ig.refinement import cells_of
 from onnx_ig.runtime.result import Attribution
@@ -29,21 +29,27 @@ _GRID = 32
 """Stretches of the path over which the examples' scores are averaged."""
 
 
-def calibrate(explainer: Explainer, feeds: Any, tolerance: float, most: int, options: Mapping[str, Any]) -> Calibration:
+def calibrate(
+    explainer: Explainer, feeds: Any, tolerance: float, most: int, options: Mapping[str, Any], eps: float
+) -> Calibration:
     """Try rules with more and more steps until enough examples are within the tolerance; see `Explainer.calibrate`.
 
     On smooth graphs Gauss-Legendre; where the path has kinks, midpoints and midpoints of cells that the examples' scores
-    place. The first one within the tolerance, with the smallest error of those with as many steps.
+    place. The first one within the tolerance, with the smallest error of those with as many steps. `eps`: the relative
+    rounding of the model.
     """
+    if tolerance is None:
+        raise OptionError("tolerance=None: what is to be met is needed, as 0.01")
+    nodes_and_weights("riemann_middle", most)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OnnxIgWarning)
-        free = explainer.attribute(feeds, tolerance=tolerance, n_steps=most, **options)
-        density = _density(free)
+        free = explainer.attribute(feeds, tolerance=tolerance, n_steps=max(most, LEAST), **options)
+        density, scale = _density(free), _Scale(free, eps)
         steps = max(4, int(np.median(free.gradient_counts if free.gradient_counts is not None else 8)) // 2)
         while True:
             steps = min(steps, most)
             found = [
-                _judged(explainer.attribute(feeds, n_steps=c, **options), c, tolerance)
+                _judged(explainer.attribute(feeds, n_steps=c, **options), c, tolerance, scale)
                 for c in _candidates(steps, density, smooth=free.quadrature == "nested fejer", tolerance=tolerance)
             ]
             best = min(found, key=lambda c: (c.met < _SHARE, c.error if c.met >= _SHARE else 1 - c.met))
@@ -88,13 +94,36 @@ def _density(free: Attribution) -> Array | None:
     return np.concatenate([[0], np.cumsum(total)]) if total.any() else None
 
 
-def _judged(result: Attribution, steps: Calibration, tolerance: float) -> Calibration:
+class _Scale:
+    """What deltas are measured by: `least` of the change of the score, and a `rounding` that is no delta, by sample.
+
+    As with a tolerance: where F(x) - F(baseline) is tiny, a share of the range of F along the path counts.
+    """
+
+    def __init__(self, free: Attribution, eps: float):
+        scores = [free.prediction[..., None], free.baseline_prediction[..., None]]
+        if "scores" in free.curves:
+            scores.append(free.curves["scores"])
+        known = np.concatenate(scores, axis=-1)
+        self.least = RANGE * (np.nanmax(known, axis=-1) - np.nanmin(known, axis=-1))
+        self.rounding = ROUNDING * eps * np.nanmax(np.abs(known), axis=-1)
+
+    def deltas(self, result: Attribution) -> Array:
+        """Shares of what they are measured by."""
+        delta = np.abs(result.convergence_delta)
+        change = np.maximum(np.abs(result.prediction - result.baseline_prediction), self.least)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.where(delta <= self.rounding, 0.0, delta / change))
+
+
+def _judged(result: Attribution, steps: Calibration, tolerance: float, scale: _Scale) -> Calibration:
     """The candidate with what it reaches."""
-    norms = _norms(result)
+    features = max(1, sum(a.size for a in result.attributions.values()) // max(1, result.prediction.size))
+    norms = np.maximum(_norms(result), scale.least / np.sqrt(features))
     error = np.zeros_like(norms) if result.error_estimate is None else np.nan_to_num(result.error_estimate, nan=np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = np.where(error == 0, 0.0, error / norms)
-    deltas = result.relative_delta
+    deltas = scale.deltas(result)
     good = (deltas <= tolerance) & (errors <= MARGIN * AGREE * tolerance)
     return Calibration(
         steps.quadrature, steps.alphas, steps.weights, tolerance,

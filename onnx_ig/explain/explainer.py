@@ -15,12 +15,12 @@ from onnx_ig.explain.calibration import calibrate
 from onnx_ig.explain.findings import warn_about, warn_unmet
 from onnx_ig.explain.models import Models
 from onnx_ig.explain.probe import Shapes, probe, shapes_of_rows
-from onnx_ig.explain.refine import CAP, Goal
+from onnx_ig.explain.refine import CAP, LEAST, Goal
 from onnx_ig.explain.run import Job, attribute_target
 from onnx_ig.graph.load import ModelLike
 from onnx_ig.graph.sources import declared_shape
 from onnx_ig.methods import Method, method_named
-from onnx_ig.quadrature import Calibration, steps_of
+from onnx_ig.quadrature import Calibration, check_steps, steps_of
 from onnx_ig.rewriter.batching import Batching, by_dataflow
 from onnx_ig.rewriter.opening import opened
 from onnx_ig.rewriter.subject import subject_of
@@ -111,12 +111,13 @@ class Explainer:
                 and a list of tuples then indexes all axes); a float array of the output's shape, or of one row's, as a
                 cotangent.
             n_steps, quadrature: gradients on the path, by default 50; rules as in captum. What `calibrate` gives takes the
-                place of both. With a tolerance n_steps is the most that a sample may take, by default 1000, and the rule
-                is chosen by the model and the sample.
+                place of both. With a tolerance n_steps is the most that a sample may take, at least 9 and by default 1000,
+                and the rule is chosen by the model and the sample.
             tolerance: take as many gradients as each sample needs: until its attributions sum to F(x) - F(baseline)
                 within this share of it, and the attributions by two rules differ by less than ten times this share of
-                their norm. Where F(x) - F(baseline) is tiny, a twentieth of this share of the range of F along the path
-                will do. A warning says where that cannot be met.
+                their norm. Where these are tiny, a twentieth of the range of F along the path takes their place (over the
+                root of the number of features, for the norm). Not finer than the model's type rounds. A warning says where it
+                cannot be met.
             internal_batch_size: most rows (samples x steps) in one run; None chooses it by the sizes of activations, a
                 short trial and the budget. Peak memory grows with neither samples, steps, references nor targets.
             memory_budget: bytes or a text such as "2GB" that runs may take beyond the loaded model; None: half of what
@@ -132,6 +133,8 @@ class Explainer:
         _check_arguments(self.method.path, baselines, held, path, references, internal_batch_size)
         if tolerance is not None:
             _check_tolerance(self.method, tolerance, n_steps, quadrature, gradients)
+            self._models.check_tolerance(tolerance)
+        check_steps(n_steps, self.method.name, self.method.path)
         steps_asked = 50 if n_steps is None else n_steps
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
             raise OptionError(f"progress={progress!r}: a function of (done, all), or True for a bar, is needed")
@@ -198,7 +201,7 @@ class Explainer:
         takes the place of n_steps in `attribute` and in `rewrite`. Raises what `attribute` raises; warns OnnxIgWarning
         where the tolerance is missed by more than 5 % of the samples.
         """
-        return calibrate(self, feeds, tolerance, n_steps, options)
+        return calibrate(self, feeds, tolerance, n_steps, options, self._models.rounding[0])
 
     def scores(self, feeds: Mapping[str, Any] | Any, target: Any = "predicted") -> Array:
         """The score of the target for every sample, float64 [N], by the forward model alone.
@@ -310,6 +313,8 @@ def _check_tolerance(method: Method, tolerance: Any, n_steps: Any, quadrature: s
         )
     if isinstance(n_steps, Calibration):
         raise OptionError("n_steps: a calibration has steps of its own; with a tolerance n_steps is the most to take")
+    if isinstance(n_steps, int | np.integer) and 0 < n_steps < LEAST:
+        raise OptionError(f"n_steps={n_steps}: with a tolerance at least {LEAST} are needed, for two rules to compare")
     if quadrature != "gausslegendre":
         raise OptionError(f"quadrature={quadrature!r}: with a tolerance the rule is chosen by the model and the sample")
     if gradients:

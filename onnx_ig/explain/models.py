@@ -9,10 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from onnx_ig.errors import OnnxIgWarning
+from onnx_ig.errors import OnnxIgWarning, OptionError
 from onnx_ig.graph.kinks import kinks
 from onnx_ig.graph.liveness import Liveness
 from onnx_ig.graph.save import PROTO_LIMIT, save, to_proto, weight_bytes
@@ -123,6 +124,21 @@ class Models:
             self.method, moved, self.subject.output, batching.axis(self.subject.output), _Frozen(batching.axes),
             batching.batched, gradients, self.runtime, self.subject.quantized,
         )  # fmt: skip
+
+    @cached_property
+    def rounding(self) -> tuple[float, str]:
+        """(relative rounding, name) of the coarsest type among what moves and what is explained."""
+        values = [self.subject.value(self.subject.output), *(v for s in self.subject.moved for v in s.values)]
+        types = [v.dtype.numpy() for v in values if v.dtype is not None] or [np.dtype(np.float32)]
+        return max((float(ml_dtypes.finfo(t).eps), np.dtype(t).name) for t in types)  # type: ignore[no-untyped-call]
+
+    def check_tolerance(self, tolerance: float) -> None:
+        """Raises OptionError for a tolerance that is finer than the model computes."""
+        eps, name = self.rounding
+        if tolerance < eps:
+            raise OptionError(
+                f"tolerance={tolerance:g}: the model computes in {name}, which rounds by {eps:.2g}; no steps get closer"
+            )
 
     @cached_property
     def kinks(self) -> list[str]:

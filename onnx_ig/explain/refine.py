@@ -20,7 +20,7 @@ from onnx_ig.runtime.steps import StepRunner
 if TYPE_CHECKING:
     from onnx_ig.explain.run import Job
 
-__all__ = ["AGREE", "CAP", "Goal", "refine"]
+__all__ = ["AGREE", "CAP", "LEAST", "RANGE", "ROUNDING", "Goal", "refine"]
 
 CAP = 1000
 """Most gradients of a sample where n_steps does not say."""
@@ -29,14 +29,17 @@ AGREE = 10
 """Two rules agree where they differ by no more than this many tolerances of the norm of the attributions. On
 EfficientNet-Lite0 the answer is then as good as 50 uniform steps make it, for fewer gradients; see
 tools/bench_convergence.py for other factors."""
-_RANGE = 0.05
+RANGE = 0.05
 """Completeness is asked for no more closely than this many tolerances of the range of the score along the path."""
 _PROBE = 8
 """Stretches of the path between scores that are looked at before gradients are placed."""
 _CELLS = 4
+LEAST = 2 * _CELLS + 1
+"""Gradients of a sample without which there are no two rules to compare."""
 _RIDGE = 0.5
 """A smooth score that changes by more than this share of all its change in one stretch gets cells of its own there."""
-_ROUNDING = 8.0
+ROUNDING = 8.0
+"""Roundings of the largest score, or of the norm of the attributions, that are no miss."""
 _EXPECTED = 64
 """Values that a sample is expected to need, for how many samples are worked on at a time."""
 _MOST_SAMPLES = 256
@@ -61,17 +64,23 @@ class Goal:
         if self.kinks:
             return Bisected(cells_of(alphas, scores, _CELLS), *ends)
         change = np.abs(np.diff(scores))
-        return Nested(cells_of(alphas, scores, 3 if change.max() > _RIDGE * change.sum() else 1), *ends)
+        cells = 3 if change.max() > _RIDGE * change.sum() and self.cap >= 3 * Nested.FIRST else 1
+        return Nested(cells_of(alphas, scores, cells), *ends)
 
 
 @dataclass
 class _Sample:
-    """A sample in progress. `floor` is the smallest delta that is asked for; `track` holds alphas, scores and slopes."""
+    """A sample in progress.
+
+    `floor` is the smallest delta that is asked for, `least` the change of the score below which attributions are as good as
+    none; `track` holds alphas, scores and slopes.
+    """
 
     index: int
     rule: Rule
     change: float
     floor: float
+    least: float
     fresh: list[Array] = field(default_factory=list)
     scores: Array = field(default_factory=lambda: np.zeros(0))
     track: list[Array] = field(default_factory=list)
@@ -88,6 +97,7 @@ class _Layout:
         self.slices: dict[str, slice] = {}
         self.dtype: np.dtype[np.float32] | np.dtype[np.float64] = np.dtype(np.float32)
         self.size = 0
+        self.features = 0
 
     def learn(self, given: Mapping[str, Array]) -> None:
         """Shapes of rows, from the first points."""
@@ -98,6 +108,8 @@ class _Layout:
             self.slices[name] = slice(self.size, self.size + count)
             self.size += count
             self.dtype = np.promote_types(self.dtype, row.dtype)
+        for names, tokens in self.sources:
+            self.features += int(np.prod(self.shapes[names[0]][:-1] if tokens else self.shapes[names[0]]))
 
     def rows(self, given: Mapping[str, Array]) -> Array:
         """[points, d]."""
@@ -197,9 +209,10 @@ class _Refinement:
         for index, between in zip(indices, inner.reshape(len(indices), -1), strict=True):
             before, after = float(self.ends[0][index]), float(self.ends[1][index])
             scores = np.array([before, *between, after])
-            rounding = _ROUNDING * float(np.finfo(self.ends_type).eps) * float(np.abs(scores).max())
-            floor = self.goal.tolerance * _RANGE * float(np.ptp(scores)) + rounding
-            samples.append(_Sample(index, self.goal.rule(alphas, scores), after - before, floor))
+            rounding = ROUNDING * float(np.finfo(self.ends_type).eps) * float(np.abs(scores).max())
+            least = RANGE * float(np.ptp(scores))
+            floor = self.goal.tolerance * least + rounding
+            samples.append(_Sample(index, self.goal.rule(alphas, scores), after - before, floor, least))
             self.result.forwards[index] += _PROBE - 1
         return samples
 
@@ -259,7 +272,7 @@ class _Refinement:
         missed = abs(float(total.sum()) - sample.change)
         need = Need(
             completeness=not missed <= max(goal.tolerance * abs(sample.change), sample.floor),
-            agreement=not off <= AGREE * goal.tolerance * size,
+            agreement=not off <= AGREE * goal.tolerance * max(size, sample.least / np.sqrt(self.layout.features)),
         )
         if need.completeness or need.agreement:
             most = min(goal.cap, max(self._room(), _EXPECTED)) - rule.count
@@ -272,7 +285,7 @@ class _Refinement:
                 self.split.notes["refinement"] = (
                     f"the gradients of sample {sample.index} fill their share of memory_budget before the tolerance is met"
                 )
-        self._finish(sample, total, MARGIN * off + _ROUNDING * float(np.finfo(self.layout.dtype).eps) * size)
+        self._finish(sample, total, MARGIN * off + ROUNDING * float(np.finfo(self.layout.dtype).eps) * size)
         return True
 
     def _finish(self, sample: _Sample, total: Array, error: float) -> None:

@@ -25,11 +25,11 @@ from onnx_ig.graph.unused import remove_unused
 from onnx_ig.manifest import AttributedInput, Manifest
 from onnx_ig.methods import Method, method_named
 from onnx_ig.paths import compute_type, to_type
-from onnx_ig.quadrature import Calibration, steps_of
+from onnx_ig.quadrature import Calibration, check_steps, steps_of
 from onnx_ig.rewriter.batching import Batching, by_dataflow
 from onnx_ig.rewriter.compose import inline_steps, loop_over_steps
-from onnx_ig.rewriter.oracle import score
 from onnx_ig.rewriter.opening import opened
+from onnx_ig.rewriter.oracle import score
 from onnx_ig.rewriter.starts import Starts
 from onnx_ig.rewriter.step import Moved, StepPlan, step_model
 from onnx_ig.rewriter.subject import Subject, subject_of
@@ -76,9 +76,9 @@ def rewrite(
         baselines: 0, a number, one row (an array), {input: any of these}, or "input". For a token input 0 is the zero
             embedding, a whole number or an array of ids other tokens.
         batchable: what is known from elsewhere (a probe) of whether rows are independent; None: what dataflow proves.
+            A batch that the file fixes stays so with None; True makes it N where dataflow proves the rows independent.
 
         quantized: "straight-through" takes the roundings of a quantised model for the identity inside their range, and
-            A batch that the file fixes stays so with None; True makes it N where dataflow proves the rows independent.
             the manifest says so; "refuse" refuses them.
 
     Raises ModelError, OptionError, UnsupportedOperatorError, NoGradientPathError.
@@ -90,6 +90,7 @@ def rewrite(
     if loop not in ("batched", "looped"):
         raise OptionError(f"loop={loop!r}: 'batched' or 'looped'")
     target = "predicted" if target is None else target
+    check_steps(n_steps, method, chosen.path)
     steps_of(n_steps, quadrature)
     if steps_per_iteration is not None:
         check_count(steps_per_iteration, "steps_per_iteration")

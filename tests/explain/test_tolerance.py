@@ -114,6 +114,20 @@ def test_a_linear_model_is_exact() -> None:
     assert (result.error_estimate < 1e-3 * np.linalg.norm(result["x"], axis=1)).all()
 
 
+def test_attributions_that_are_all_zero() -> None:
+    """exp(x (x - 1)) comes back to where it began, and by symmetry no feature contributes: what is left is rounding."""
+    nodes = [
+        helper.make_node("Sub", ["x", "one"], ["d"]),
+        helper.make_node("Mul", ["x", "d"], ["m"]),
+        helper.make_node("Exp", ["m"], ["e"]),
+        helper.make_node("MatMul", ["e", "w"], ["y"]),
+    ]
+    model = made_of(nodes, ["N", 3], ["N", 1], {"one": np.float32(1), "w": np.float32([[1], [2], [-0.5]])})
+    result = explainer(model).attribute(np.ones((2, 3), np.float32), tolerance=0.01)
+    np.testing.assert_allclose(result["x"], 0, atol=1e-4)
+    assert result.gradient_counts.max() < 30
+
+
 def test_an_input_that_is_its_baseline() -> None:
     with pytest.warns(OnnxIgWarning, match="equals its baseline"):
         result = explainer(NETS["kinks"]).attribute(X, baselines=X, tolerance=0.01)
@@ -258,6 +272,34 @@ def test_what_was_spent_is_saved(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.error_estimate, result.error_estimate)
     np.testing.assert_array_equal(again.gradient_counts, result.gradient_counts)
     assert again.tolerance == 0.02
+
+
+@pytest.mark.parametrize("steps", [9, 10, 15, 21])
+@pytest.mark.parametrize("name", NETS)
+def test_the_cap_is_never_passed(name: str, steps: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OnnxIgWarning)
+        result = explainer(NETS[name]).attribute(X, tolerance=1e-4, n_steps=steps)
+    assert result.gradient_counts.max() <= steps
+
+
+@pytest.mark.parametrize("steps", [1, 3, 8])
+def test_too_few_for_two_rules(steps: int) -> None:
+    with pytest.raises(OptionError, match=f"n_steps={steps}: with a tolerance at least 9"):
+        explainer(NETS["kinks"]).attribute(X, tolerance=0.01, n_steps=steps)
+
+
+def test_a_tolerance_finer_than_the_model_rounds() -> None:
+    with pytest.raises(OptionError, match=r"tolerance=1e-20: the model computes in float32, which rounds by 1.2e-07"):
+        explainer(NETS["kinks"]).attribute(X, tolerance=1e-20)
+    wide = made_of([helper.make_node("Tanh", ["x"], ["y"])], ["N", 3], ["N", 3], {})
+    for value in (*wide.graph.input, *wide.graph.output):
+        value.type.tensor_type.elem_type = TensorProto.DOUBLE
+    x = np.random.default_rng(0).standard_normal((4, 3))
+    result = explainer(wide).attribute(x, target=0, tolerance=1e-9)
+    assert (result.relative_delta < 1e-9).all()
+    with pytest.raises(OptionError, match="float64"):
+        explainer(wide).attribute(x, target=0, tolerance=1e-17)
 
 
 @pytest.mark.parametrize("tolerance", [0, 1, -0.1, "0.01", True, np.nan])

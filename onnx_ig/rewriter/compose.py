@@ -19,6 +19,7 @@ def inline_steps(op: Emitter, step: ir.Model, given: Mapping[str, ir.Value]) -> 
     Nodes and weights that the graph has already, under the same name, are used from there. Returns {output: value}.
     """
     outputs = {v.name or "": v for v in step.graph.outputs}
+    _keep_sizes_apart(op, step)
     _move(op.graph, graph_values(op.graph), step, given)
     return outputs
 
@@ -46,6 +47,7 @@ def loop_over_steps(
         "ig:weights": inner.Gather(weights, iteration, axis=0),
     }
     found = {v.name or "": v for v in step.graph.outputs}
+    _keep_sizes_apart(op, step)
     _move(body, graph_values(op.graph), step, {**given, **block})
     body.outputs.append(inner.Identity(condition))
     for name, total in carried.items():
@@ -65,6 +67,28 @@ def _value(op: Emitter, stem: str, dtype: ir.DataType | None, shape: ir.Shape | 
     if dtype is not None:
         value.dtype = dtype
     return value
+
+
+def _keep_sizes_apart(op: Emitter, step: ir.Model) -> None:
+    """Give dimensions that inference numbered in `step` names that the emitter's graph does not have.
+
+    The two graphs were inferred apart, so the same number stands for different sizes, and a runtime that takes them for
+    one lets values share memory that does not fit.
+    """
+    new: dict[str, str] = {}
+
+    def renamed(dim: int | ir.SymbolicDim) -> int | ir.SymbolicDim | str:
+        name = None if isinstance(dim, int) else dim.value
+        if name is None or not name.startswith("unk__"):
+            return dim
+        if name not in new:
+            new[name] = op.names.numbered("ig_size")
+        return new[name]
+
+    for graph in step.graphs():
+        for value in (v for node in graph for v in node.outputs):
+            if value.shape is not None:
+                value.shape = ir.Shape([renamed(d) for d in value.shape])
 
 
 def _move(graph: ir.Graph, present: Mapping[str, ir.Value], step: ir.Model, given: Mapping[str, ir.Value]) -> None:

@@ -124,9 +124,10 @@ def _decide(
     if open_rows:
         batching = replace(batching, mode="free", rows=None, reason="", candidate=False, tied=False)
     if batching.mode == "free":
-        bad = [n for n, a in batching.axes.items() if a != 0]
+        bad = [f"the input {n!r}" for n, a in batching.axes.items() if a != 0]
+        bad += [f"the output {v.name!r}" for v in subject.graph.outputs if batching.axis(v.name or "") != 0]
         if bad:
-            reason = f"the input {bad[0]!r} does not lead with the batch"
+            reason = f"{bad[0]} does not lead with the batch"
             return subject, Batching(dict.fromkeys(batching.axes), mode="single", reason=reason)
     return subject, batching
 

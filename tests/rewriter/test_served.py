@@ -159,6 +159,32 @@ def test_rows_that_influence_each_other_keep_their_shapes() -> None:
     np.testing.assert_allclose(given["x_attribution"].sum(), y[index] - base[index], rtol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("outputs", "nodes", "said"),
+    [
+        ("float[T,N,3] y", "s = Transpose <perm = [1, 0, 2]> (x) y = Tanh(s)", "'y'"),
+        ("float[N,T,3] y, float[T,N,3] z", "y = Tanh(x) z = Transpose <perm = [1, 0, 2]> (x)", "'z'"),
+    ],
+)
+def test_outputs_that_do_not_lead_with_the_batch_keep_their_shapes(outputs: str, nodes: str, said: str) -> None:
+    """Recurrent networks give [time, batch, classes]."""
+    model = onnx_ig.rewrite(
+        parser.parse_model(
+            f'<ir_version: 8, opset_import: ["": 17]> g (float[N,T,3] x) => ({outputs}) {{ {nodes} }}'
+        ),
+        output="y", n_steps=4,
+    )  # fmt: skip
+    told = manifest(model)
+    assert told["batchable"] is False
+    assert f"the output {said} does not lead with the batch" in told["reason"]
+    x = rng.standard_normal((2, 5, 3)).astype(np.float32)
+    given = run(model, {"x": x})
+    assert given["attributed_target"].shape == (1, 3)
+    hit = given["x_attribution"] != 0
+    assert hit.sum() == 1
+    np.testing.assert_allclose(given["x_attribution"][hit], np.tanh(x[hit]), rtol=1e-2)
+
+
 def test_a_fixed_batch_loops_over_steps() -> None:
     fixed = parser.parse_model(
         '<ir_version: 8, opset_import: ["": 17]> g (float[1,3] x) => (float[1,3] y) { a = Tanh(x) y = Mul(a, x) }'

@@ -142,11 +142,7 @@ def attribute_all(
     `options` go to `Explainer.attribute`; `given` is all that the command was called with, for telling runs apart. Samples
     that cannot be fed are told and passed over. Raises FeedError where none can.
     """
-    batching = explainer.batching
-    if work.files:
-        work.axes = {**batching.axes, work.name: batching.axes.get(work.name) or 0}
-    elif batching.batched and not batching.candidate:
-        work.axes = batching.axes
+    work.follow(explainer.batching)
     count = work.count
     path = None if output.save is None else _npz(output.save)
     kept = None

@@ -16,6 +16,7 @@ from onnx_ig.cli.photographs import ENDINGS
 from onnx_ig.cli.ports import Signature
 from onnx_ig.cli.reading import Reading, assigned, complete, read_inputs
 from onnx_ig.errors import FeedError, OptionError
+from onnx_ig.rewriter.batching import Batching
 
 __all__ = ["Work", "fingerprint", "work_of"]
 
@@ -43,6 +44,13 @@ class Work:
             a.shape[x] for n, a in self.reading.feeds.items() if (x := self.axes.get(n)) is not None and a.ndim > x
         ]
         return sizes[0] if sizes else 1
+
+    def follow(self, batching: Batching) -> None:
+        """Take samples where the model takes them."""
+        if self.files:
+            self.axes = {**batching.axes, self.name: batching.axes.get(self.name) or 0}
+        elif batching.batched and not batching.candidate:
+            self.axes = batching.axes
 
     def part(self, first: int, last: int) -> tuple[Reading, list[int], dict[int, str]]:
         """(samples first..last but bad ones, their positions, {position: why} of the bad ones)."""

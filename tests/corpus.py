@@ -29,6 +29,7 @@ from onnx_ig.graph.emit import is_float
 from onnx_ig.graph.load import load
 from onnx_ig.graph.prepare import prepare
 from onnx_ig.graph.sources import classify, graph_values
+from tests.sessions import single_threaded
 
 __all__ = ["FOLDER", "files", "judge"]
 
@@ -60,11 +61,8 @@ def files() -> dict[str, Any]:
 
 
 def session_of(model: Path | onnx.ModelProto) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
     source = str(model) if isinstance(model, Path) else model.SerializeToString()
-    return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    return ort.InferenceSession(source, single_threaded(), providers=["CPUExecutionProvider"])
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
-import onnxruntime
 import pytest
 from numpy.typing import NDArray
 
@@ -20,6 +19,7 @@ import onnx_ig.graphsurgeon
 from onnx_ig import plot
 from onnx_ig.errors import FeedError, ModelError, OptionError
 from tests.explain.nets import smooth
+from tests.sessions import single_threaded
 
 pytestmark = pytest.mark.filterwarnings("ignore:the baseline's own score:onnx_ig.OnnxIgWarning")
 
@@ -28,15 +28,8 @@ FLAT = np.ones((4, 4), np.float32)
 Call = Callable[[], object]
 
 
-@cache
-def options() -> onnxruntime.SessionOptions:
-    found = onnxruntime.SessionOptions()
-    found.intra_op_num_threads = 1
-    return found
-
-
 def explainer(**given: Any) -> onnx_ig.Explainer:
-    return onnx_ig.Explainer(smooth(), session_options=options(), **given)
+    return onnx_ig.Explainer(smooth(), session_options=single_threaded(), **given)
 
 
 @cache
@@ -51,7 +44,7 @@ def served_file() -> bytes:
 
 @cache
 def served() -> onnx_ig.runtime.ServedModel:
-    return onnx_ig.runtime.load(served_file(), session_options=options())
+    return onnx_ig.runtime.load(served_file(), session_options=single_threaded())
 
 
 def graph() -> Any:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 import onnx_ig
-
-ort = pytest.importorskip("onnxruntime")
+from tests.sessions import optimised, single_threaded
 
 FOLDER = Path(__file__).parent.parent / "sample_models"
 # Networks with kinks by L2, since single decisions fall the other way in float32; smooth ones entry by entry.
@@ -29,19 +28,12 @@ def reference(name: str) -> dict[str, Array]:
         return dict(file)
 
 
-def options() -> Any:
-    settings = ort.SessionOptions()
-    settings.intra_op_num_threads = 1
-    settings.log_severity_level = 3
-    return settings
-
-
 def explained(model: Any, name: str) -> dict[str, Array]:
     stored = reference(name)
     feeds = {k.removeprefix("input."): v for k, v in stored.items() if k.startswith("input.")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", onnx_ig.OnnxIgWarning)
-        found = onnx_ig.Explainer(model, session_options=options()).attribute(feeds, target=stored["target"])
+        found = onnx_ig.Explainer(model, session_options=single_threaded()).attribute(feeds, target=stored["target"])
     return {**found.attributions, **found.full}
 
 
@@ -62,11 +54,7 @@ def assert_equal(found: dict[str, Array], name: str) -> None:
 @pytest.mark.parametrize("level", ["BASIC", "EXTENDED"])
 @pytest.mark.parametrize("name", SMOOTH)
 def test_optimised_or_not(name: str, level: str, tmp_path: Path) -> None:
-    settings = options()
-    settings.graph_optimization_level = getattr(ort.GraphOptimizationLevel, f"ORT_ENABLE_{level}")
-    settings.optimized_model_filepath = str(tmp_path / "optimised.onnx")
-    ort.InferenceSession(str(FOLDER / f"{name}.onnx"), settings, providers=["CPUExecutionProvider"])
-    assert_equal(explained(tmp_path / "optimised.onnx", name), name)
+    assert_equal(explained(optimised(FOLDER / f"{name}.onnx", level, tmp_path), name), name)
 
 
 def with_norms(model: onnx.ModelProto) -> onnx.ModelProto:

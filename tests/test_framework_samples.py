@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from numpy.typing import NDArray
 
 import onnx_ig
-
-ort = pytest.importorskip("onnxruntime")
+from tests.sessions import optimised, single_threaded
 
 FOLDER = Path(__file__).parent.parent / "sample_models"
 EXPORTS = ("torch_dynamo", "torch_torchscript", "keras", "jax")
@@ -52,18 +52,11 @@ def feeds(name: str) -> dict[str, Array]:
     return {k.removeprefix("input."): v for k, v in reference(name).items() if k.startswith("input.")}
 
 
-def options() -> Any:
-    settings = ort.SessionOptions()
-    settings.intra_op_num_threads = 1
-    settings.log_severity_level = 3
-    return settings
-
-
 def explained(model: Any, name: str, method: str) -> Array:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", onnx_ig.OnnxIgWarning)  # a black image has a score of its own
         output = "probabilities" if name == "mlp_sklearn" else "logits"
-        explainer = onnx_ig.Explainer(model, method, output=output, session_options=options())
+        explainer = onnx_ig.Explainer(model, method, output=output, session_options=single_threaded())
         found = explainer.attribute(feeds(name), target=reference(name)["target"], n_steps=about(name)["steps"])
     (values,) = found.attributions.values()
     return values
@@ -94,7 +87,7 @@ def test_files_and_references_belong_together() -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_file_computes_what_its_framework_did(name: str) -> None:
-    session = ort.InferenceSession(str(path(name)), options(), providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(str(path(name)), single_threaded(), providers=["CPUExecutionProvider"])
     output = session.run(["probabilities" if name == "mlp_sklearn" else "logits"], feeds(name))[0]
     np.testing.assert_allclose(output, reference(name)["logits"], atol=1e-4)
 
@@ -118,12 +111,8 @@ def test_exports_of_one_network_agree(network: str, method: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_optimised_or_not(name: str, level: str, tmp_path: Path) -> None:
     """The file as ONNX Runtime saves it after its graph optimisations, fused operators and all."""
-    settings = options()
-    settings.graph_optimization_level = getattr(ort.GraphOptimizationLevel, f"ORT_ENABLE_{level}")
-    settings.optimized_model_filepath = str(tmp_path / "optimised.onnx")
-    ort.InferenceSession(str(path(name)), settings, providers=["CPUExecutionProvider"])
-    optimised = onnx.load(tmp_path / "optimised.onnx")
-    fused = {node.op_type for node in optimised.graph.node if node.domain == "com.microsoft"}
+    saved = onnx.load(optimised(path(name), level, tmp_path))
+    fused = {node.op_type for node in saved.graph.node if node.domain == "com.microsoft"}
     assert fused or level == "BASIC" or not name.startswith("cnn"), "nothing was fused"
-    found = explained(optimised, name, "integrated_gradients")
+    found = explained(saved, name, "integrated_gradients")
     assert distance(found, ours(name, "integrated_gradients")) < 1e-5

@@ -16,6 +16,8 @@ import onnxruntime as ort
 import pytest
 from numpy.typing import NDArray
 
+from tests.sessions import single_threaded
+
 FOLDER = Path(__file__).parent.parent / "sample_models"
 NAMES = ("digits", "efficientnet_lite0", "sentiment", "tumour")
 # Quadrature leaves more over the kinks of ReLU than over a smooth function: what 50 steps reach, with a margin.
@@ -32,9 +34,7 @@ def model(name: str) -> onnx.ModelProto:
 
 @functools.cache
 def session(name: str) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    return ort.InferenceSession(str(FOLDER / f"{name}.onnx"), options, providers=["CPUExecutionProvider"])
+    return ort.InferenceSession(str(FOLDER / f"{name}.onnx"), single_threaded(), providers=["CPUExecutionProvider"])
 
 
 def logits(name: str, feeds: Arrays) -> NDArray[np.float32]:

@@ -8,25 +8,19 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
 
 import onnx_ig
 from onnx_ig.errors import FeedError, ModelError, OnnxIgError, OptionError
 from tests.explain.nets import smooth
+from tests.sessions import single_threaded
 
 pytestmark = pytest.mark.filterwarnings("ignore:the baseline's own score:onnx_ig.OnnxIgWarning")
 
 X = np.random.default_rng(5).standard_normal((3, 12)).astype(np.float32)
 RAGGED = [[1.0, 2.0], [3.0]]
 HUGE = 1e39  # beyond float32
-
-
-def single_threaded() -> onnxruntime.SessionOptions:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    return options
 
 
 def explainer(model: onnx.ModelProto | None = None, **given: Any) -> onnx_ig.Explainer:

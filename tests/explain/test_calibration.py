@@ -19,6 +19,7 @@ from onnx_ig import Explainer
 from onnx_ig.errors import OnnxIgWarning, OptionError
 from onnx_ig.quadrature import Calibration
 from tests.explain.nets import made_of, perceptron, smooth
+from tests.sessions import single_threaded
 
 X = np.random.default_rng(3).standard_normal((30, 12)).astype(np.float32)
 
@@ -32,9 +33,7 @@ def _quiet() -> Iterator[None]:
 
 
 def explainer(model: Any, method: str = "integrated_gradients") -> Explainer:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    return Explainer(model, method, session_options=options)
+    return Explainer(model, method, session_options=single_threaded())
 
 
 @pytest.mark.parametrize(

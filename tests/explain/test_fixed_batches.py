@@ -9,14 +9,9 @@ from onnx import parser
 
 import onnx_ig
 from tests.fixed_batches import MODELS, model_of, rows_for
+from tests.sessions import single_threaded
 
 pytestmark = pytest.mark.filterwarnings("ignore:the baseline's own score")
-
-
-def single_threaded() -> ort.SessionOptions:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    return options
 
 
 @pytest.mark.parametrize("rows", [1, 2])

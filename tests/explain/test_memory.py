@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 import pytest
 
 from onnx_ig import Explainer
@@ -19,6 +18,7 @@ from onnx_ig.runtime import session
 from onnx_ig.runtime.memory import meter
 from onnx_ig.runtime.result import Attribution
 from tests.explain.nets import convolutional, perceptron
+from tests.sessions import single_threaded
 
 
 @pytest.fixture(autouse=True)
@@ -28,14 +28,8 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def one_thread() -> ort.SessionOptions:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    return options
-
-
 def explainer(method: str = "integrated_gradients", model: Any = None) -> Explainer:
-    return Explainer(model or perceptron(), method, session_options=one_thread())
+    return Explainer(model or perceptron(), method, session_options=single_threaded())
 
 
 X = np.random.default_rng(0).standard_normal((5, 12)).astype(np.float32)
@@ -131,9 +125,9 @@ from onnx_ig import Explainer
 from onnx_ig.errors import RunError
 from onnx_ig.runtime.memory import _fields
 from tests.explain.nets import convolutional
-from tests.explain.test_memory import one_thread
+from tests.explain.test_memory import single_threaded
 warnings.simplefilter("ignore")
-tool = Explainer(convolutional(size=96, channels=32), session_options=one_thread())
+tool = Explainer(convolutional(size=96, channels=32), session_options=single_threaded())
 x = np.random.default_rng(0).standard_normal((3, 3, 96, 96)).astype(np.float32)
 wanted = tool.attribute(x, n_steps=32, internal_batch_size=1)
 try:
@@ -154,7 +148,7 @@ def test_running_out_in_a_process_with_little_memory() -> None:
 
 
 def test_a_budget_bounds_what_runs_take() -> None:
-    tool = Explainer(convolutional(size=64, channels=32), session_options=one_thread())
+    tool = Explainer(convolutional(size=64, channels=32), session_options=single_threaded())
     x = np.random.default_rng(0).standard_normal((4, 3, 64, 64)).astype(np.float32)
     tool.attribute(x[:1], n_steps=2, memory_budget="30MB")
     count = meter()
@@ -185,7 +179,7 @@ def test_budgets_that_are_none(budget: Any) -> None:
 
 
 def test_fifty_calls_leave_memory_flat() -> None:
-    tool = Explainer(convolutional(size=32, channels=16), session_options=one_thread())
+    tool = Explainer(convolutional(size=32, channels=16), session_options=single_threaded())
     x = np.random.default_rng(0).standard_normal((6, 3, 32, 32)).astype(np.float32)
     count = meter()
     assert count is not None

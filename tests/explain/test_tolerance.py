@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper
 
@@ -18,6 +17,7 @@ from onnx_ig.errors import OnnxIgWarning, OptionError
 from onnx_ig.runtime import load_result
 from onnx_ig.runtime.result import Attribution
 from tests.explain.nets import convolutional, made_of, perceptron, smooth
+from tests.sessions import single_threaded
 
 X = np.random.default_rng(3).standard_normal((24, 12)).astype(np.float32)
 NETS = {
@@ -37,9 +37,7 @@ def _quiet() -> Iterator[None]:
 
 
 def explainer(model: Any, method: str = "integrated_gradients", **given: Any) -> Explainer:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    return Explainer(model, method, session_options=options, **given)
+    return Explainer(model, method, session_options=single_threaded(), **given)
 
 
 def errors(result: Attribution, reference: Attribution) -> np.ndarray:

@@ -18,6 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 import onnx_ig
+from tests.sessions import single_threaded
 
 FRAMEWORKS = ("torch", "tensorflow", "jax")
 METHODS = ("integrated_gradients", "gradient")
@@ -52,15 +53,10 @@ def explained(
     **options: Any,
 ) -> dict[str, Array]:
     """{input: attribution} by onnx_ig, one target a sample; of a token input by embedding dimension."""
-    import onnxruntime
-
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = 1
-    settings.log_severity_level = 3
     with warnings.catch_warnings():
         # Random networks have scores at zero and large deltas; what is compared is the sum over the same points.
         warnings.simplefilter("ignore", onnx_ig.OnnxIgWarning)
-        explainer = onnx_ig.Explainer(model, method, session_options=settings, **options)
+        explainer = onnx_ig.Explainer(model, method, session_options=single_threaded(), **options)
         entries = np.array(target)
         found = explainer.attribute(feeds, target=entries[:, 0] if entries.shape[1] == 1 else entries, n_steps=steps)
     return {**found.attributions, **found.full}

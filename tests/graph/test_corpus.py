@@ -17,6 +17,7 @@ from onnx_ig.graph.batch import batch_axes
 from onnx_ig.graph.load import load
 from onnx_ig.graph.prepare import prepare
 from tests.graph.compare import assert_close
+from tests.sessions import single_threaded
 
 FOLDER = Path(__file__).parents[3] / "shared" / "corpus"
 SHAPES: dict[str, Any] = {}
@@ -29,10 +30,7 @@ pytestmark = pytest.mark.skipif(not FILES, reason="there is no corpus beside the
 
 
 def session_of(model: Any) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return ort.InferenceSession(model, single_threaded(), providers=["CPUExecutionProvider"])
 
 
 def feeds_of(session: ort.InferenceSession, name: str, rows: int) -> dict[str, np.ndarray]:

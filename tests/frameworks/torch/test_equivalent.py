@@ -14,10 +14,10 @@ from tests.frameworks.compare import Array, agree, alone, explained
 
 alone("torch", "captum", "onnxscript")
 
-import onnxruntime
 import torch
 
 from tests.frameworks.torch import exporting, networks
+from tests.sessions import optimised
 
 pytestmark = pytest.mark.framework
 WITH_NORMS = ("cnn", "cnn_relu", "resnet", "resnet_relu", "mobilenet", "signal")
@@ -34,17 +34,6 @@ def unfolded(case: networks.Case) -> onnx.ModelProto:
             do_constant_folding=False,
         )  # fmt: skip
     return onnx.load_from_string(buffer.getvalue())
-
-
-def optimised(model: onnx.ModelProto, level: str, folder: Path) -> onnx.ModelProto:
-    """The model as ONNX Runtime saves it after its graph optimisations."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_ENABLE_{level}")
-    options.optimized_model_filepath = str(folder / "optimised.onnx")
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return onnx.load(options.optimized_model_filepath)
 
 
 @functools.cache
@@ -76,6 +65,6 @@ def test_batch_norm_folded_or_not(name: str) -> None:
 @pytest.mark.parametrize("name", networks.CASES)
 def test_optimised_or_not(name: str, level: str, tmp_path: Path) -> None:
     case = networks.case(name)
-    model = optimised(exported(name), level, tmp_path)
+    model = onnx.load(optimised(exported(name).SerializeToString(), level, tmp_path))
     found = explained(model, case.feeds, exporting.predicted(case))
     agree(found, integrated(name), smooth=case.smooth, bound=1e-5)

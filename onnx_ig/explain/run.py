@@ -134,7 +134,7 @@ def attribute_target(models: Models, batching: Batching, job: Job, target: Targe
         error = _error(difference, batching, job, models)
     attributions, full = {}, {}
     for source in models.subject.moved:
-        attributions[source.name], whole = _of_source(source, {k: v / count for k, v in totals.items()}, job, models)
+        attributions[source.name], whole = _of_source(source, {k: v / count for k, v in totals.items()}, job)
         if whole is not None:
             full[source.name] = whole
     error /= count
@@ -163,7 +163,7 @@ def _error(difference: dict[str, Array] | None, batching: Batching, job: Job, mo
     return MARGIN * norms(difference, models.subject.moved, axes, job.n)
 
 
-def _of_source(source: Source, totals: Mapping[str, Array], job: Job, models: Models) -> tuple[Array, Array | None]:
+def _of_source(source: Source, totals: Mapping[str, Array], job: Job) -> tuple[Array, Array | None]:
     """(attribution of the shape that is fed, the same with the embedding axis or None), in the value's own type."""
     parts = []
     for value in source.values:

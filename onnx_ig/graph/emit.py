@@ -52,8 +52,8 @@ def _data_type(tensor: str) -> ir.DataType | None:
 
 
 @cache
-def _signature(op_type: str, domain: str, opset: int) -> _Signature:
-    schema = onnx.defs.get_schema(op_type, opset, domain)
+def _signature(op_type: str, opset: int) -> _Signature:
+    schema = onnx.defs.get_schema(op_type, opset)
     only: dict[str, ir.DataType] = {}
     integer = set()
     for constraint in schema.type_constraints:
@@ -107,11 +107,9 @@ class Emitter:
 
         return emit
 
-    def node(
-        self, op_type: str, inputs: tuple[Any, ...], attributes: dict[str, Any], *, outputs: int = 1, domain: str = ""
-    ) -> Any:
+    def node(self, op_type: str, inputs: tuple[Any, ...], attributes: dict[str, Any], *, outputs: int = 1) -> Any:
         """Append one node; see the class."""
-        signature = _signature(op_type, domain, self.opset)
+        signature = _signature(op_type, self.opset)
         bound: dict[str, ir.DataType] = dict(signature.only)
         for index, value in enumerate(inputs):
             if isinstance(value, ir.Value) and value.dtype is not None:
@@ -123,7 +121,7 @@ class Emitter:
             operands.pop()
         given = {k: v for k, v in attributes.items() if v is not None}
         node = ir.Node(
-            domain,
+            "",
             op_type,
             operands,
             ir.convenience.convert_attributes(given),

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-__all__ = ["without_sparse"]
+__all__ = ["proto_graphs", "without_sparse"]
 
 
 def without_sparse(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -16,11 +16,11 @@ def without_sparse(proto: onnx.ModelProto) -> onnx.ModelProto:
 
     `proto` is not changed. Source: ONNX SparseTensorProto, IR specification.
     """
-    if not any(_is_sparse(graph) for graph in _graphs(proto.graph)):
+    if not any(_is_sparse(graph) for graph in proto_graphs(proto.graph)):
         return proto
     changed = onnx.ModelProto()
     changed.CopyFrom(proto)
-    for graph in _graphs(changed.graph):
+    for graph in proto_graphs(changed.graph):
         for tensor in graph.sparse_initializer:
             graph.initializer.append(_dense(tensor, tensor.values.name))
         graph.ClearField("sparse_initializer")
@@ -36,12 +36,13 @@ def _is_sparse(graph: onnx.GraphProto) -> bool:
     return bool(graph.sparse_initializer) or any(a.name == "sparse_value" for n in graph.node for a in n.attribute)
 
 
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+def proto_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The graph and all graphs inside it."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
             for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
-                yield from _graphs(inner)
+                yield from proto_graphs(inner)
 
 
 def _dense(sparse: onnx.SparseTensorProto, name: str) -> onnx.TensorProto:

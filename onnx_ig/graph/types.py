@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ig.graph.fill import Known, fill, known
+from onnx_ig.graph.sparse import proto_graphs
 
 __all__ = ["infer", "infer_missing"]
 
@@ -59,7 +60,7 @@ def _run(model: ir.Model, graphs: Sequence[ir.Graph]) -> None:
         proto = ir.to_proto(model)
         _spell_out_constants(model.graph, proto.graph)
     proto.ir_version = max(proto.ir_version, 10)
-    for node in (n for copied in _graphs(proto.graph) for n in copied.node):
+    for node in (n for copied in proto_graphs(proto.graph) for n in copied.node):
         if node.op_type == "Attention" and not node.domain:  # its inference is wrong: see attention_shapes
             node.domain = _UNKNOWN
     try:
@@ -67,7 +68,7 @@ def _run(model: ir.Model, graphs: Sequence[ir.Graph]) -> None:
     except Exception as error:  # inference is a help, and what it raises on malformed graphs is of many kinds
         _log.info("shape inference failed: %s", error)
         return
-    found = {info.name: info for graph in _graphs(inferred.graph) for info in (*graph.value_info, *graph.output)}
+    found = {info.name: info for graph in proto_graphs(inferred.graph) for info in (*graph.value_info, *graph.output)}
     for graph in graphs:
         for value in (*graph.inputs, *(v for node in graph for v in node.outputs)):
             info = found.get(value.name or "")
@@ -75,14 +76,6 @@ def _run(model: ir.Model, graphs: Sequence[ir.Graph]) -> None:
                 value_type, shape = known(info)
                 value.type = value.type or value_type
                 value.shape = shape if value.shape is None else value.shape
-
-
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
-                yield from _graphs(inner)
 
 
 def _spell_out_constants(graph: ir.Graph, proto: onnx.GraphProto) -> None:

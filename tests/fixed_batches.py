@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import parser
 
-__all__ = ["MODELS", "model_of", "rows_for"]
+__all__ = ["MODELS", "OF_ONE_ROW", "model_of", "rows_for"]
 
 _RECURRENT = """<float[1,8,3] w = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,1,2,3,4,5,6},
     float[1,8,2] r = {1,0,0,1,1,0,0,1,1,0,0,1,1,0,0,1}, float[1,B,2] h = {HS}>"""
@@ -63,9 +63,24 @@ MODELS = {
           a, b = Split<axis = 1, num_outputs = 2>(g) s = Add(x, a) t = Tanh(s) y = Mul(t, x) }""",
 }
 
+OF_ONE_ROW = {
+    "transposed by numbers": """g (float[B,5,2] x) => (float[B,3] y)
+        <float[1,3,2] w = {1,2,3,4,5,6}, float[1,3,3] r = {0.1,0,0.2,0,0.1,0,0.3,0,0.1}>
+        { k = Constant<value = int64[3] {5,B,2}>() t = Reshape(x, k) s, h = RNN<hidden_size = 3>(t, w, r)
+          a = Constant<value = int64[2] {B,3}>() y = Reshape(h, a) }""",
+    "behind the last axis and back": """g (float[B,4] x) => (float[B,4] y) <float[4,4] w = {W16}>
+        { k = Constant<value = int64[2] {4,B}>() c = Reshape(x, k) m = MatMul(w, c) t = Tanh(m)
+          a = Constant<value = int64[2] {B,4}>() y = Reshape(t, a) }""",
+    "moved and regrouped": """g (float[B,6] x) => (float[B,3] y) <float[2,2] w = {1,2,3,4}>
+        { k = Constant<value = int64[3] {3,B,2}>() c = Reshape(x, k) s = Softmax<axis = 0>(c) m = MatMul(s, w)
+          l = Constant<value = int64[1] {2}>() q = ReduceMax<keepdims = 0>(m, l) a = Constant<value = int64[2] {B,3}>()
+          y = Reshape(q, a) }""",
+}
+"""What a file of one row can hold besides: its axis moved by Reshape, as converters write transpositions."""
+
 
 def model_of(name: str, rows: int) -> onnx.ModelProto:
-    text = MODELS[name].replace("} R", "R").replace(" R\n", " " + _RECURRENT + "\n")
+    text = (MODELS | OF_ONE_ROW)[name].replace("} R", "R").replace(" R\n", " " + _RECURRENT + "\n")
     lists = {
         "HS": [0.5, -0.25] * rows,
         "ZS": [0.5] * (3 * rows),
@@ -77,7 +92,12 @@ def model_of(name: str, rows: int) -> onnx.ModelProto:
     for key, numbers in lists.items():
         text = text.replace(f"{{{key}}}", "{" + ",".join(map(str, np.ravel(numbers))) + "}")
     text = text.replace("BxH", str(2 * rows)).replace("Bx5", str(5 * rows))
-    text = text.replace("[B,", f"[{rows},").replace("{B,", f"{{{rows},").replace(",B,", f",{rows},")
+    text = (
+        text.replace(",B}", f",{rows}}}")
+        .replace("[B,", f"[{rows},")
+        .replace("{B,", f"{{{rows},")
+        .replace(",B,", f",{rows},")
+    )
     return parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]>\n{text}')
 
 

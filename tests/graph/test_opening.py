@@ -12,7 +12,7 @@ from onnx_ig.graph.batch import batch_axes, open_batch
 from onnx_ig.graph.load import load
 from onnx_ig.graph.prepare import prepare
 from onnx_ig.graph.save import to_proto
-from tests.fixed_batches import MODELS, model_of, rows_for
+from tests.fixed_batches import MODELS, OF_ONE_ROW, model_of, rows_for
 
 
 def session(model: onnx.ModelProto) -> ort.InferenceSession:
@@ -21,8 +21,7 @@ def session(model: onnx.ModelProto) -> ort.InferenceSession:
     return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-@pytest.mark.parametrize("rows", [1, 2])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "rows"), [*((n, r) for n in MODELS for r in (1, 2)), *((n, 1) for n in OF_ONE_ROW)])
 def test_any_number_of_rows_is_what_each_block_of_the_file_is(name: str, rows: int) -> None:
     original = model_of(name, rows)
     prepared = prepare(load(original))

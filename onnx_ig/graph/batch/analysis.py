@@ -38,7 +38,8 @@ class Analysis(Symbols):
 
     `rows` is the number of rows where the file fixes it, else None. Then free operands may have that many equal entries,
     which stand for one: `narrowed` holds, for each node, those that broadcast, and `widened` those that do not, with
-    the axis. `numbered` holds constant indices that name the rows.
+    the axis. `numbered` holds constant indices that name the rows, `moved` nodes of Reshape
+    that take the one row of a fixed batch to another place among the axes.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Analysis(Symbols):
         self.narrowed: dict[ir.Node, dict[ir.Value, int]] = {}
         self.widened: dict[ir.Node, dict[ir.Value, int]] = {}
         self.numbered: dict[ir.Node, ir.Value] = {}
+        self.moved: set[ir.Node] = set()
         self._states: dict[ir.Value, State] = dict(states)
         self._node: ir.Node | None = None
         self._choices = dict(choices or {})
@@ -66,6 +68,7 @@ class Analysis(Symbols):
             self.narrowed.pop(node, None)  # a body may be followed again, under other circumstances
             self.widened.pop(node, None)
             self.numbered.pop(node, None)
+            self.moved.discard(node)
             for value, state in zip(node.outputs, self._outputs(node), strict=False):
                 self._states[value] = state
         self._node = around
@@ -230,6 +233,11 @@ class Analysis(Symbols):
         if self._node is not None:
             self.numbered[self._node] = value
         return Index(0, leading=True)
+
+    def move_rows(self) -> None:
+        """The node at hand is read as one that moves the rows' axis, and regroups what stands around it."""
+        if self._node is not None:
+            self.moved.add(self._node)
 
     def _fits(self, value: ir.Value, axis: int) -> bool:
         if self.rows is None or not 0 <= axis < self.rank(value):

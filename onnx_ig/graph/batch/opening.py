@@ -167,7 +167,10 @@ def _reshape(work: _Opening, op: Inserter, node: ir.Node) -> None:
     data, target = node.inputs[:2]
     state, dims = work.state(node.outputs[0]), work.dims(data)
     wanted = work.elements(target)
-    if state is None or dims is None or wanted is None:
+    if state is None or dims is None or wanted is None or data is None:
+        return
+    if node in work.analysis.moved:
+        _move_rows(work, op, node)
         return
     here, copies = wanted[state.axis], not node.attributes.get_int("allowzero", 0)
     if here == _REST or here.open or (copies and here == Size(0) and dims[state.axis].open):
@@ -186,6 +189,36 @@ def _reshape(work: _Opening, op: Inserter, node: ir.Node) -> None:
                 return
             changes[state.axis] = count
     node.replace_input_with(1, _changed(op, target, wanted, changes))
+
+
+def _move_rows(work: _Opening, op: Inserter, node: ir.Node) -> None:
+    """Rows first, each row regrouped by itself, rows to where they belong."""
+    data, result = node.inputs[0], node.outputs[0]
+    assert data is not None
+    before, after, rank = work.state(data), work.state(result), work.rank(data)
+    lengths = [
+        d.known for i, d in enumerate(work.analysis.sizes(result) or ()) if after is not None and i != after.axis
+    ]
+    if before is None or after is None or lengths.count(None) > 1:
+        return
+    count = work.rows()
+    target = op.Concat(count, [-1 if n is None else n for n in lengths], axis=0) if lengths else count
+    ahead = data if before.axis == 0 else op.Transpose(data, perm=[before.axis, *_others(rank, before.axis)])
+    moved = op.Reshape(ahead, target)
+    if after.axis:
+        places = _others(len(lengths) + 1, 0)
+        moved = op.Transpose(moved, perm=[*places[: after.axis], 0, *places[after.axis :]])
+    moved.shape, moved.type = result.shape, result.type
+    work.analysis.settle(moved, after)
+    result.replace_all_uses_with(moved, replace_graph_outputs=True)
+    name = result.name
+    assert node.graph is not None
+    node.graph.remove(node, safe=True)
+    moved.name = name
+
+
+def _others(rank: int, axis: int) -> list[int]:
+    return [i for i in range(rank) if i != axis]
 
 
 def _expand(work: _Opening, op: Inserter, node: ir.Node) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
@@ -53,32 +53,47 @@ def _regrouped(a: Analysis, state: Rows | Index, dims: Sequence[Size], wanted: S
     wanted = full
     if product(dims) != product(wanted):
         raise Mixes("gives a shape that fits one number of rows only, or that cannot be told to fit any")
-    places = []
+    readings = [(_unlikely(kept, dims, wanted), kept, False) for kept in _kept(state, wanted, ahead, count)]
+    if a.rows == 1 and isinstance(state, Rows) and state.plain:
+        rest = [d for axis, d in enumerate(dims) if axis != state.axis]
+        for axis in (i for i, size in enumerate(wanted) if size == ONE):
+            others = [d for i, d in enumerate(wanted) if i != axis]
+            readings.append(((1 if others == rest else 3, axis), state.at(axis), True))
+    if not readings:
+        raise Mixes(f"takes rows apart: ({', '.join(map(str, dims))}) becomes ({', '.join(map(str, wanted))})")
+    readings.sort(key=lambda reading: reading[0])
+    _, result, moved = readings[a.choice((state, tuple(dims), tuple(wanted)), len(readings))]
+    if moved:
+        a.move_rows()
+    return result
+
+
+def _kept(state: Rows | Index, wanted: Sequence[Size], ahead: Size, count: Size) -> Iterator[Rows | Index]:
+    """The axes that the rows can become where entries stay in order."""
     for axis in range(len(wanted)):
         inner = ahead.over(product(wanted[:axis]))
         entries = None if inner is None else wanted[axis].over(inner * count)
-        if inner is not None and entries is not None and not entries.open:
-            places.append((axis, inner, entries))
-    if not places:
-        raise Mixes(f"takes rows apart: ({', '.join(map(str, dims))}) becomes ({', '.join(map(str, wanted))})")
-    places.sort(key=lambda place: _unlikely(place, dims, wanted))
-    axis, inner, entries = places[a.choice((state, tuple(dims), tuple(wanted)), len(places))]
-    if isinstance(state, Rows):
-        return Rows(axis, inner, entries, state.uniform)
-    if (inner, entries) != (ONE, ONE):  # places of one row side by side along one axis: a number no longer says the row
-        raise Mixes(f"takes rows apart: ({', '.join(map(str, dims))}) becomes ({', '.join(map(str, wanted))})")
-    return state.at(axis)
+        if inner is None or entries is None or entries.open:
+            continue
+        if isinstance(state, Rows):
+            yield Rows(axis, inner, entries, state.uniform)
+        elif (inner, entries) == (ONE, ONE):
+            yield state.at(axis)
+        else:  # places of one row side by side along one axis: a number no longer says the row
+            return
 
 
-def _unlikely(place: tuple[int, Size, Size], dims: Sequence[Size], wanted: Sequence[Size]) -> tuple[bool, bool, int]:
+def _unlikely(kept: Rows | Index, dims: Sequence[Size], wanted: Sequence[Size]) -> tuple[int, int]:
     """Sorts the axes that rows can become, the likeliest first; with one row in a fixed batch there may be several.
 
-    An axis of its own; else with what stands ahead where the last axis stays (steps and rows as one axis), with what
-    stands behind where it does not (rows and heads as one axis).
+    0: an axis of its own; 1: a transposition, which moves an axis of length 1 and nothing else. 2: an axis that rows
+    share with what stands ahead where the last axis stays (steps and rows as one axis), with what stands behind where it
+    does not (rows and heads as one axis); 4: the other way about. 3: moved, and others regrouped beside it.
     """
-    axis, inner, entries = place
-    joined = (entries if wanted[-1:] == dims[-1:] else inner) != ONE
-    return (inner, entries) != (ONE, ONE), joined, axis
+    if isinstance(kept, Index) or kept.plain:
+        return 0, kept.axis
+    joined = kept.per if wanted[-1:] == dims[-1:] else kept.before
+    return (2 if joined == ONE else 4), kept.axis
 
 
 @batch_rule("Flatten")

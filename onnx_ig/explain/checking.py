@@ -96,8 +96,14 @@ def check(
     Directions: the gradient itself, and a random one, for every float input; the value itself for token inputs, whose
     embeddings are moved. Steps from 1e-1 to 3e-4 of the direction are tried and the best agreement is told, because
     single precision and kinks limit both ends; in a quantised model wider ones, along the gradient alone.
-    `feeds` None: an example made up from the declared shapes.
-    Raises what `Explainer` raises.
+
+    Args:
+        model, inputs, output, providers, quantized: as in `Explainer`.
+        feeds, target: as in `Explainer.attribute`, one target; feeds None: an example made up from the declared shapes.
+        n_steps: steps of the integrated gradients whose completeness is checked.
+
+    Returns a `CheckReport`: `ok`, `directions`, the largest `delta` and its share `relative_delta`; a text as `str`.
+    Raises what `Explainer` and `attribute` raise; NoGradientPathError too where the gradient is exactly zero there.
     """
     if isinstance(target, list):
         raise OptionError("target: one is checked at a time, not a list of several")

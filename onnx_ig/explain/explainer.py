@@ -44,11 +44,11 @@ class Explainer:
 
     Args:
         model: a path, `onnx.ModelProto`, `onnx_ir.Model` or graphsurgeon `Graph`.
-        method: a name in `onnx_ig.methods.METHODS`.
+        method: a name in `onnx_ig.methods.METHODS`, which says where each is defined.
         inputs: names of the values attributed: inputs (float, or integer ids that feed an embedding) or internal float
             values. Default: every float input and token input but masks, lengths, positions, segments and states.
         output: the float value explained, an output or internal. Default: the only float output.
-        batch_axes: {input: axis, or None for one that is the same for all samples}, by hand.
+        batch_axes: {input: axis, or None for one that is the same for all samples}, by hand; it is believed.
         quantized: "straight-through" takes the roundings of a quantised model for the identity inside their range, and
             says so in the result's notes; "refuse" refuses them.
         providers, session_options: as `onnxruntime.InferenceSession` takes them.
@@ -128,7 +128,13 @@ class Explainer:
             references: for expected_gradients, {input: [R, ...]}.
             gradients: also give every step's gradient, in `curves["gradients:<input>"]` ([N, m, ...], interior_gradients).
 
-        Raises FeedError, OptionError, RunError. Warns OnnxIgWarning where the answer needs care.
+        Returns an `Attribution`; attributions are in the type of what they belong to (a token input's in that of its
+        embedding), scores and deltas in float64. Sums are in float32 at least.
+        Raises:
+            FeedError: what is fed does not fit the model: names, shapes, types, NaN, ids beyond their table.
+            OptionError: an argument is wrong, does not fit what is fed, or belongs to another method.
+            RunError: the runtime failed.
+        Warns OnnxIgWarning where the answer needs care.
         """
         _check_arguments(self.method.path, baselines, held, path, references, internal_batch_size)
         if tolerance is not None:

@@ -110,6 +110,7 @@ def inspect(
 ) -> Inspection:
     """What `Explainer(model, inputs=inputs, output=output, quantized=quantized)` would do, without running anything.
 
+    Returns an `Inspection`: `inputs`, `outputs`, `batch`, `operators` on the path and the `next_command`; a text as `str`.
     Never fails for a model that can be read: what stands in the way is in `problem` and `blocking`.
     Raises ModelError for one that cannot, OptionError for another word for `quantized`.
     """

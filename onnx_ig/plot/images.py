@@ -56,6 +56,7 @@ def heat_map(
 ) -> Figure:
     """The attributions alone, as colours.
 
+    `attribution` [H, W] or [C, H, W] (another `channel_axis` where it is given).
     `cmap`: "blue_orange", "red_green" or a colour map of matplotlib; `reduction` of channels: "sum", "mean", "norm".
     Raises OptionError where shapes, limits or names are wrong.
     """
@@ -86,6 +87,7 @@ def blended_heat_map(
 ) -> Figure:
     """The heat map over the photograph in grey: the photograph shows where attributions are small.
 
+    `attribution` [H, W] or [C, H, W] (another `channel_axis` where it is given); `image` as `displayable` takes it.
     `alpha_overlay`: how opaque a full attribution is.
     Raises OptionError where shapes, limits or names are wrong.
     """
@@ -118,6 +120,7 @@ def overlay(
 ) -> Figure:
     """Positive and negative pixels in the two hues of the palette, as bright as they matter, on the dimmed photograph.
 
+    `attribution` [H, W] or [C, H, W] (another `channel_axis` where it is given); `image` as `displayable` takes it.
     `palette`: "red_green", or "blue_orange" for colour-blind readers. The legend says which hue is which sign.
     Raises OptionError where shapes, limits or names are wrong.
     """
@@ -148,6 +151,7 @@ def masked_image(
 ) -> Figure:
     """The pixels of the photograph times their attribution, black where it is zero.
 
+    `attribution` [H, W] or [C, H, W] (another `channel_axis` where it is given); `image` as `displayable` takes it.
     Source: Sundararajan et al., Axiomatic Attribution for Deep Networks (2017), section 6.1.
     Raises OptionError where shapes or limits are wrong, or for sign="all", which one brightness cannot show.
     """
@@ -172,6 +176,7 @@ def alpha_scaling(
 ) -> Figure:
     """The photograph, opaque where the attribution is full and white where it is zero.
 
+    `attribution` [H, W] or [C, H, W] (another `channel_axis` where it is given); `image` as `displayable` takes it.
     Raises OptionError where shapes or limits are wrong, or for sign="all", which one opacity cannot show.
     """
     scaled, pixels = _scaling(attribution, image, sign, channel_axis, reduction, vmin, vmax, outlier_percentile)
@@ -211,6 +216,7 @@ def panels(
 ) -> Figure:
     """Several kinds of pictures side by side, under one title; `options` go to those that take them.
 
+    `attribution` [H, W] or [C, H, W] (another `channel_axis` where it is given); `image` as `displayable` takes it.
     Raises OptionError for an unknown kind or option.
     """
     for kind in (kinds := [kinds] if isinstance(kinds, str) else each(kinds, "kinds")):

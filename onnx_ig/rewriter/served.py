@@ -68,20 +68,35 @@ def rewrite(
     that do not claim completeness). Every input and output leads with the same symbolic N where the graph proves that
     rows are independent; else shapes are kept, steps run one at a time in a Loop, and the manifest says why.
 
+    Attributions are in the type of their input (a token input's in that of its embedding), the delta in float32 or float64.
+    Sums over the steps are in float32, or float64 where the model is.
+
     Args:
+        model: a path, `onnx.ModelProto`, `onnx_ir.Model` or graphsurgeon `Graph`; it is not changed.
+        method: integrated_gradients, gradient, gradient_x_input, guided_backprop or deeplift (`onnx_ig.methods.METHODS`
+            says where each is defined).
+        inputs, output: names of what is attributed and of the float value explained, as in `Explainer`.
         n_steps: a number, or what `Explainer.calibrate` chose on examples; then the manifest tells what it reached there.
         loop: "batched" evaluates all steps as one batch; "looped" `steps_per_iteration` (default 1) of them at a time.
         target: "predicted" (None too), an index or a tuple of indices into the non-batch axes of the output, negative ones
             from the end (0 or () for an output [N]), or "input".
         baselines: 0, a number, one row (an array), {input: any of these}, or "input". For a token input 0 is the zero
             embedding, a whole number or an array of ids other tokens.
+        quadrature: "gausslegendre", "riemann_left", "riemann_right", "riemann_middle" or "riemann_trapezoid".
+        batch_axes: {input: axis, or None for one that is the same for all samples}, by hand.
         batchable: what is known from elsewhere (a probe) of whether rows are independent; None: what dataflow proves.
             A batch that the file fixes stays so with None; True makes it N where dataflow proves the rows independent.
-
         quantized: "straight-through" takes the roundings of a quantised model for the identity inside their range, and
             the manifest says so; "refuse" refuses them.
+        runtime: which forms to emit: "generic", "cpu", "cuda", "tensorrt", "openvino" or "web".
+        save_as: also write the model to this file, its weights beside it where they were or where they exceed 2 GB.
 
-    Raises ModelError, OptionError, UnsupportedOperatorError, NoGradientPathError.
+    Raises:
+        ModelError: the model cannot be read or written.
+        OptionError: an argument is wrong or does not fit the model.
+        UnsupportedOperatorError: nodes on the path have no derivative; all are listed.
+        NoGradientPathError: every path runs through zero derivatives.
+    Source of integrated gradients: Sundararajan, Taly, Yan, Axiomatic Attribution for Deep Networks, ICML 2017, section 3.
     Warns OnnxIgWarning where an output is left out.
     """
     chosen = method_named(method)

@@ -31,12 +31,13 @@ _ARRAYS = (
 class Attribution:
     """Attributions of one output, a row a sample; `a["x"]` is that of the input `x`.
 
-    `attributions`        {input: array of the input's shape}, [N, K, ...] for a list of K targets; a token input `ids`
-                          [N, T] has [N, T], summed over the embedding.
+    `attributions`        {input: array of the input's shape and type}, [N, K, ...] for a list of K targets, which stand
+                          behind the samples (first, [K, ...], where the feeds are one sample without a batch axis); a
+                          token input `ids` [N, T] has [N, T], summed over the embedding, in the embedding's type.
     `full`                the same with the embedding axis kept, [N, T, E].
     `prediction`          score of the target at the input, float64 [N] or [N, K].
-    `baseline_prediction` score at the baseline.
-    `convergence_delta`   sum of attributions - (prediction - baseline_prediction), [N] or [N, K]; NaN for methods that
+    `baseline_prediction` score at the baseline, float64 [N] or [N, K].
+    `convergence_delta`   sum of attributions - (prediction - baseline_prediction), float64 [N] or [N, K]; NaN for methods that
                           do not claim completeness.
     `error_estimate`      how far the attributions may be from the exact integral, by the difference of two rules:
                           estimated L2 norm of the error over all attributed features (a token is one), [N] or [N, K].
@@ -97,14 +98,16 @@ class Attribution:
         return name in self.attributions
 
     def keys(self) -> list[str]:
+        """Names of what was attributed."""
         return list(self.attributions)
 
     def items(self) -> list[tuple[str, Array]]:
+        """(name, attribution) of each."""
         return list(self.attributions.items())
 
     @property
     def relative_delta(self) -> Array:
-        """|convergence_delta| / |prediction - baseline_prediction|; 0 where both are 0."""
+        """|convergence_delta| / |prediction - baseline_prediction|, [N] or [N, K]; 0 where both are 0."""
         change = np.abs(self.prediction - self.baseline_prediction)
         delta = np.abs(self.convergence_delta)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -68,7 +68,12 @@ class ServedModel:
         `feeds` also holds `target` and `<x>_baseline` where the model takes them. `internal_batch_size` samples go into
         one run; None measures runs of 1, 2, 4 ... samples and stays within `memory_budget` (bytes, or "2GB"; default:
         half of what is free). A run that fails for want of memory is halved, and what is done kept.
-        Raises FeedError, OptionError, RunError.
+        `progress` is called with (samples done, samples in all).
+
+        Raises:
+            FeedError: what is fed does not fit the model: names, shapes, types, NaN, ids beyond their table.
+            OptionError: an argument is wrong.
+            RunError: the runtime failed, as where `target` is out of range.
         """
         if internal_batch_size is not None:
             check_count(internal_batch_size, "internal_batch_size")

@@ -46,6 +46,12 @@ MODELS = {
           m = Constant<value = int64 {3}>()
           y = Loop(m, c, h) <body = b (int64 i, bool k, float[B,2] a) => (bool k2, float[B,2] o)
               { k2 = Identity(k) t = Tanh(a) o = Add(t, x) }> }""",
+    "sizes read behind a loop": """g (float[B,2] x) => (float[B,4] y)
+        { c = Constant<value = bool {1}>() m = Constant<value = int64 {2}>()
+          l = Loop(m, c, x) <body = b (int64 i, bool k, float[B,2] a) => (bool k2, float[B,2] o)
+              { k2 = Identity(k) n = Shape(a) r = Reshape(a, n) o = Tanh(r) }>
+          n = Shape<start = 0, end = 1>(l) w = Constant<value = int64[1] {2}>() f = Concat<axis = 0>(n, w)
+          z = ConstantOfShape(f) j = Concat<axis = 1>(l, z) y = Sin(j) }""",
     "steps scanned": """g (float[B,3,2] x) => (float[B,2] y) <float[B,2] h = {HS}>
         { t = Transpose<perm = [1,0,2]>(x)
           y, all = Scan<num_scan_inputs = 1, body = b (float[B,2] a, float[B,2] v) => (float[B,2] o, float[B,2] p)

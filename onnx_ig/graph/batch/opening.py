@@ -12,7 +12,7 @@ from onnx_ig.graph.batch.states import Index, Rows
 from onnx_ig.graph.constants import settle_constants
 from onnx_ig.graph.names import Names
 from onnx_ig.graph.sizes import ONE, Size
-from onnx_ig.graph.subgraphs import subgraphs
+from onnx_ig.graph.subgraphs import captured_values, subgraphs
 from onnx_ig.graph.types import infer
 from onnx_ig.graph.upgrade.adapter import Inserter
 
@@ -56,8 +56,8 @@ def _forget_sizes(graph: ir.Graph, names: Collection[str]) -> None:
     """Numbers computed from the shapes of what depends on the inputs named are no constants any more."""
     depends = {v for v in graph.inputs if v.name in names}
     for node in graph.all_nodes():
-        if not depends.isdisjoint(v for v in node.inputs if v is not None):
-            depends.update(node.outputs)
+        if not depends.isdisjoint(v for v in (*node.inputs, *captured_values(node)) if v is not None):
+            depends.update(node.outputs, *(body.inputs for body in subgraphs(node)))
             for value in node.outputs:
                 value.const_value = None
 

@@ -226,6 +226,6 @@ def output_folder(path: str | None) -> None:
     if path is None:
         return
     if Path(path).is_dir():
-        raise OptionError(f"{path} is a folder; name the file to write")
+        raise OptionError(f"{path or 'the empty path'} is a folder; name the file to write")
     if not Path(path).parent.is_dir():
         raise OptionError(f"{path} cannot be written: there is no folder {Path(path).parent}")

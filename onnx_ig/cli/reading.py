@@ -98,8 +98,10 @@ def read_inputs(
 
 
 def assigned(item: str, signature: Signature) -> tuple[str | None, str]:
-    """(input, value) of `NAME=VALUE`; (None, item) of anything else. Raises OptionError for an unknown name."""
+    """(input, value) of `NAME=VALUE`; (None, item) of anything else. Raises OptionError for an unknown name or no value."""
     name, equals, value = item.partition("=")
+    if equals and not value:
+        raise OptionError(f"{item!r}: a file or a number is needed behind the equals sign")
     if equals and name in signature.ports:
         return name, value
     if equals and not Path(item).exists():

@@ -3,7 +3,7 @@
 OnnxIgError
 ├── ModelError                 the file or object is not a model that can be read, prepared or saved
 ├── OptionError (ValueError)   an argument is wrong: unknown name, bad target, baseline of a wrong shape ...
-├── FeedError (ValueError)     the data fed does not fit the model: missing input, shape, dtype, NaN
+├── FeedError (ValueError)     the data fed does not fit the model: missing input, shape, dtype, NaN, ids beyond their table
 ├── UnsupportedOperatorError   nodes on the path that cannot be differentiated; `.nodes` lists them all
 ├── NoGradientPathError        every path from the inputs to the output runs through zero derivatives
 ├── MissingDependencyError     an optional package is needed; the message names the extra to install

@@ -42,7 +42,11 @@ def load(
 
 
 class ServedModel:
-    """A rewritten model in a session. `manifest` says what it computes."""
+    """A rewritten model in a session, as `load` opens it.
+
+    `manifest` says what it computes (an `onnx_ig.manifest.Manifest`), `labels` the names of its classes or None, `inputs`
+    what is to be fed: {name: a `Port` of type and shape}. Raises ModelError for a model that was not rewritten.
+    """
 
     def __init__(self, session: Session):
         self._session = session

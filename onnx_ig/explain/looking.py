@@ -52,18 +52,22 @@ class ForwardLook:
             last = min(first + rows, len(alphas))
             count = rows if split.padded else last - first
             at = np.minimum(np.arange(first, first + count), last - 1)
-            part = {k: _rows(a, axes.get(k), samples[at]) for k, a in own.items()}
-            for source in models.subject.moved:
-                part[source.name] = self._moved(
-                    source.name, part[source.name], axes.get(source.name), samples[at], alphas[at]
-                )
-            given = sizer.run(part, count)
+            given = sizer.run(partial(self._at, own, axes, samples[at], alphas[at]), count)
             if given is None:
                 continue
             models.extra_forwards += last - first
             cotangent = Target(None, partial(_rows, self.cotangent, axis, samples[at]))
             yield first, last, {"ig:scores": scores_of(given[output], cotangent, axis)[: last - first]}
             first = last
+
+    def _at(
+        self, own: Mapping[str, Array], axes: Mapping[str, int | None], samples: Array, alphas: Array
+    ) -> dict[str, Array]:
+        """Feeds of single points."""
+        part = {k: _rows(a, axes.get(k), samples) for k, a in own.items()}
+        for source in self.models.subject.moved:
+            part[source.name] = self._moved(source.name, part[source.name], axes.get(source.name), samples, alphas)
+        return part
 
     def _moved(self, name: str, x: Array, axis: int | None, samples: Array, alphas: Array) -> Array:
         """baseline + alpha * (x - baseline) for rows of one input, held positions as they are."""

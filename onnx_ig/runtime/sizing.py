@@ -95,6 +95,8 @@ class Sizer:
         if self._meter is None and not self.known.row_bytes:
             return 1
         most = self._most()
+        if most == 1:
+            self._tell_large(self.known.row_bytes)
         return most if self._trusted(most) else min(most, max(1, 2 * self.known.tried))
 
     def _most(self) -> int:
@@ -109,15 +111,16 @@ class Sizer:
             self.known.row_bytes > 0 and rows * self.known.row_bytes <= _TRUST * self.split.budget
         )
 
-    def run(self, feeds: Mapping[str, Array], rows: int) -> dict[str, Array] | None:
+    def run(self, made: Callable[[], Mapping[str, Array]], rows: int) -> dict[str, Array] | None:
         """Run `rows` rows; None where memory ran out and fewer rows are to be tried.
 
+        `made` gives the feeds: making them may be what memory does not suffice for, and they are gone when this returns.
         Raises RunError: anything else, and one row (or the fixed number of them) that does not fit.
         """
         try:
             if self.split.rows is not None or self.split.fixed is not None or rows <= self.known.tried:
-                return self.session.run(feeds)
-            return self._trial(feeds, rows)
+                return self.session.run(made())
+            return self._trial(made(), rows)
         except (RunError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
@@ -134,12 +137,16 @@ class Sizer:
             with Watch(self._meter, self._start) as watch:
                 given = self.session.run(feeds)
             known.row_bytes = max(known.row_bytes, watch.grown / rows)
-            if rows == 1 and watch.grown > self.split.budget:
-                self.split.notes["budget"] = (
-                    f"one row takes about {watch.grown / 1e6:.0f} MB, more than memory_budget; rows run one at a time"
-                )
+            if rows == 1:
+                self._tell_large(watch.grown)
         known.tried = max(known.tried, rows)
         return given
+
+    def _tell_large(self, row_bytes: float) -> None:
+        if row_bytes > self.split.budget:
+            self.split.notes["budget"] = (
+                f"one row takes about {row_bytes / 1e6:.3g} MB, more than memory_budget; rows run one at a time"
+            )
 
     def _shrink(self, rows: int, error: BaseException) -> None:
         if rows <= 1 or self.split.fixed is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -63,7 +64,8 @@ def run_rows(
         rows = sizer.rows()
         last = min(first + rows, n)
         count = rows if split.padded else last - first
-        given = sizer.run({k: take(a, axes.get(k), first, last, count) for k, a in feeds.items()}, count)
+        part = {k: partial(take, a, axes.get(k), first, last, count) for k, a in feeds.items()}
+        given = sizer.run(partial(_made, part), count)
         if given is None:
             continue
         joined.put(first, last, given)
@@ -128,16 +130,17 @@ class StepRunner:
             last = min(first + rows, r)
             count = rows if split.padded else last - first
             at = np.minimum(np.arange(first, first + count), last - 1)
-            part = {
-                k: a if self.axes.get(k) is None else np.take(a, samples[at], self.axes[k]) for k, a in feeds.items()
-            }
-            part |= {"ig:alphas": alphas[at, None].astype(np.float64), "ig:weights": np.ones((count, 1))}
-            given = sizer.run(part, count)
+            given = sizer.run(partial(self._at, feeds, samples[at], alphas[at]), count)
             if given is None:
                 continue
             self.rows += last - first
             yield first, last, {k: _leading(a, self.gives.get(k))[: last - first] for k, a in given.items()}
             first = last
+
+    def _at(self, feeds: Mapping[str, Array], samples: Array, alphas: Array) -> dict[str, Array]:
+        """Feeds of single points."""
+        part = {k: a if self.axes.get(k) is None else np.take(a, samples, self.axes[k]) for k, a in feeds.items()}
+        return part | {"ig:alphas": alphas[:, None].astype(np.float64), "ig:weights": np.ones((len(alphas), 1))}
 
     def _block(
         self,
@@ -164,7 +167,7 @@ class StepRunner:
             stepped["ig:alphas"] = take(alphas, 0, first, first + samples, samples)[:, begin:end]
             if weights is not None:
                 stepped["ig:weights"] = take(weights, 0, first, first + samples, samples)[:, begin:end]
-            given = sizer.run(stepped, samples * (end - begin))
+            given = sizer.run(partial(dict, stepped), samples * (end - begin))
             if given is None:
                 continue
             fold.add(given)
@@ -202,6 +205,10 @@ class _Fold:
             axis = self.gives.get(name)
             done[name] = np.concatenate(values, axis=1 if axis is None else axis + 1) if len(values) > 1 else values[0]
         return done
+
+
+def _made(parts: Mapping[str, Callable[[], Array]]) -> dict[str, Array]:
+    return {name: part() for name, part in parts.items()}
 
 
 def _leading(array: Array, axis: int | None) -> Array:

@@ -152,6 +152,35 @@ def test_steps_that_are_done_are_kept(machine: Machine) -> None:
     np.testing.assert_allclose(got["ig:scores"], alphas * x[:, :1])
 
 
+def test_feeds_that_do_not_fit_halve_too(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points along the paths are made before each run: memory may run out there."""
+    runner = StepRunner(machine, {"x": 0}, {"ig:attribution:x": 0, "ig:scores": 0})  # type: ignore[arg-type]
+    original, sizes = np.take, list[int]()
+
+    def short(a: Array, indices: Array, axis: int | None = None) -> Array:
+        sizes.append(len(indices))
+        if len(indices) > 3:
+            raise MemoryError("Unable to allocate 1.15 MiB")
+        return original(a, indices, axis)
+
+    monkeypatch.setattr("onnx_ig.runtime.steps.np.take", short)
+    x, samples, alphas = np.float32([[1, 2], [3, 4]]), np.repeat([0, 1], 5), np.tile(np.linspace(0, 1, 5), 2)
+    split, got = Split(rows=8), np.zeros((10, 2))
+    for first, last, given in runner.points({"x": x}, samples, alphas, split):
+        got[first:last] = given["ig:attribution:x"]
+    assert sizes == [8, 4, 2, 2, 2, 2, 2]
+    np.testing.assert_allclose(got, x[samples] * alphas[:, None], rtol=1e-6)
+    assert "memory ran out with 4 rows" in split.notes["failed"]
+
+
+def test_a_budget_below_one_row_is_told_also_where_nothing_is_tried(machine: Machine) -> None:
+    forward(machine, 4, Split(budget=8 * MB), estimate=MB)
+    again = Split(budget=MB // 4)
+    forward(machine, 4, again, estimate=MB)
+    assert machine.batches[-4:] == [1, 1, 1, 1]
+    assert "one row takes about 1.05 MB, more than memory_budget" in again.notes["budget"]
+
+
 def test_one_row_that_does_not_fit(machine: Machine) -> None:
     machine.limit = MB // 2
     with pytest.raises(RunError, match="one row needs more memory than there is"):

@@ -36,6 +36,7 @@ def test_it_has_the_rights_of_any_new_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("x")])
 def test_nothing_is_left_of_what_fails(tmp_path: Path, error: BaseException) -> None:
     (tmp_path / "a").write_bytes(b"old")
+
     def fail() -> None:
         with whole_file(tmp_path / "a") as stream:
             stream.write(b"half")

@@ -33,8 +33,8 @@ def target_nodes(
     """Select one entry of `y` a row, whose leading axis is the batch where `batched`.
 
     `target`: "predicted" (arg max over all non-batch axes), an index, a tuple of indices, or an int64 value
-    [N, rank-1]. `picked` is read by an operator that fails where the index is out of range, so that a wrong index never
-    explains nothing in silence.
+    [N, rank-1], negative entries counted from the end. `picked` is read by an operator that fails where the index is out of
+    range, so that a wrong index never explains nothing, or another entry, in silence.
     Raises OptionError where an index does not fit the output's known axes.
     """
     shape = op.Shape(y)
@@ -51,7 +51,7 @@ def target_nodes(
     lead = op.Slice(shape, [0], [1]) if batched else np.ones(1, np.int64)
     flat = op.Reshape(y, op.Concat(lead, [-1], axis=0))
     if isinstance(target, ir.Value):
-        index = target
+        index = _from_start(op, target, sizes or [op.Slice(op.Shape(flat), [1], [2])])
         position = _position(op, index, strides)
     elif target == "predicted":
         position = op.ArgMax(to_type(op, flat, compute_type(y)), axis=1, keepdims=1)
@@ -63,7 +63,11 @@ def target_nodes(
     entry = op.Range(0, op.Gather(op.Shape(flat), 1), 1)
     cotangent = op.Reshape(op.Cast(op.Equal(entry, position), to=y.dtype.value), shape)  # type: ignore[union-attr]
     cotangent.shape = y.shape
-    picked = op.GatherElements(to_type(op, flat, compute_type(y)), position, axis=1)
+    asked = target if isinstance(target, ir.Value) else index  # what is out of range stays so
+    if rank <= 1 or target == "predicted":
+        picked = op.GatherElements(to_type(op, flat, compute_type(y)), asked if rank <= 1 else position, axis=1)
+    else:  # reads axis by axis: a flat position would hide an index that is out of range along one of them
+        picked = op.Reshape(op.GatherND(to_type(op, y, compute_type(y)), asked, batch_dims=int(batched)), [-1, 1])
     return GraphTarget(index, cotangent, picked)
 
 
@@ -105,6 +109,11 @@ def _strides(op: Emitter, sizes: list[ir.Value]) -> ir.Value | None:
     for size in reversed(sizes[1:]):
         strides.insert(0, op.Mul(strides[0], size))
     return op.Concat(*strides, axis=0)
+
+
+def _from_start(op: Emitter, index: ir.Value, sizes: list[ir.Value]) -> ir.Value:
+    """Indices [N, rank-1] with negative ones counted from the start."""
+    return op.Where(op.Less(index, 0), op.Add(index, op.Concat(*sizes, axis=0)), index)
 
 
 def _position(op: Emitter, index: ir.Value, strides: ir.Value | None) -> ir.Value:

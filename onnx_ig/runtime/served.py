@@ -16,6 +16,7 @@ from onnx_ig.runtime.result import Attribution
 from onnx_ig.runtime.session import Array, Providers, Session
 from onnx_ig.runtime.sizing import split_of
 from onnx_ig.runtime.steps import run_rows
+from onnx_ig.runtime.targets import check_target
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -76,8 +77,8 @@ class ServedModel:
 
         Raises:
             FeedError: what is fed does not fit the model: names, shapes, types, NaN, ids beyond their table.
-            OptionError: an argument is wrong.
-            RunError: the runtime failed, as where `target` is out of range.
+            OptionError: an argument is wrong, or `target` is out of range.
+            RunError: the runtime failed.
         """
         if internal_batch_size is not None:
             check_count(internal_batch_size, "internal_batch_size")
@@ -89,6 +90,7 @@ class ServedModel:
         n = samples_in(given, axes) if self.manifest.batchable else 1
         if n == 0:
             raise FeedError("the feeds hold no samples")
+        self._check_target(given, n)
         if not self.manifest.batchable:
             return self._result(self._session.run(given), given)
         split = split_of(internal_batch_size, None, memory_budget, self._session)
@@ -96,6 +98,19 @@ class ServedModel:
         result = self._result(run_rows(self._session, given, axes, gives, n, split, None, progress), given)
         result.notes += tuple(split.notes.values())
         return result
+
+    def _check_target(self, feeds: Mapping[str, Array], n: int) -> None:
+        """Refuse a `target` that is fed and out of range; the model fails there too, in the words of its runtime."""
+        dims = self._session.shapes.get(self.manifest.output)
+        if self.manifest.target != "input" or not dims:  # a scalar or of unknown rank
+            return
+        batched = next(iter(self.manifest.inputs.values())).batch_axis is not None
+        shape = [d if isinstance(d, int) else None for d in dims]
+        check_target(
+            feeds[self.manifest.names.get("target", "target")],
+            [n, *shape[1:]] if batched else shape,
+            0 if batched else None,
+        )
 
     def _result(self, found: Mapping[str, Array], feeds: dict[str, Array]) -> Attribution:
         manifest, names = self.manifest, self.manifest.names

@@ -103,6 +103,7 @@ class Session:
             raise RunError(f"ONNX Runtime cannot load the model: {_first_line(error)}") from error
         self.inputs: dict[str, Any] = {i.name: i for i in self._session.get_inputs()}
         self.outputs: list[str] = [o.name for o in self._session.get_outputs()]
+        self.shapes: dict[str, list[int | str | None]] = {o.name: o.shape for o in self._session.get_outputs()}
         self.metadata: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
         self.providers: list[str] = self._session.get_providers()
         self.learned: dict[Hashable, Any] = {}

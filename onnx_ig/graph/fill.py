@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_ig.graph.attention_shapes import attention_outputs
 from onnx_ig.graph.bodies import final_values
 from onnx_ig.graph.contrib import runtime_outputs
+from onnx_ig.graph.resize_shapes import resized, rounds
 from onnx_ig.graph.sizes import Size, Symbols
 
 __all__ = ["Known", "fill", "known"]
@@ -37,7 +38,7 @@ def fill(
             if symbols is not None:
                 symbols.follow(node)
             open_types = any(v.type is None and v.name for v in node.outputs)
-            if node.domain in _INFERRED and open_types and node.op_type != "Attention":
+            if node.domain in _INFERRED and open_types and node.op_type != "Attention" and not rounds(node):
                 _go_on(node, imports)
             known = _beyond_inference(node, declared, symbols)
             for value, (value_type, shape) in zip(node.outputs, known or (), strict=False):
@@ -65,6 +66,8 @@ def _beyond_inference(node: ir.Node, declared: Mapping[ir.Value, Known], symbols
         return final_values(node)
     if node.domain == "" and node.op_type == "Attention":
         return attention_outputs(node)
+    if rounds(node):
+        return [resized(node)]
     output = node.outputs[0]
     if node.domain != "" or (output.shape is not None and not any(_open(d) for d in output.shape)):
         return None

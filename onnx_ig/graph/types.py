@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ig.graph.fill import Known, fill, known
+from onnx_ig.graph.resize_shapes import rounds
 from onnx_ig.graph.sparse import proto_graphs
 
 __all__ = ["infer", "infer_missing"]
@@ -60,9 +61,12 @@ def _run(model: ir.Model, graphs: Sequence[ir.Graph]) -> None:
         proto = ir.to_proto(model)
         _spell_out_constants(model.graph, proto.graph)
     proto.ir_version = max(proto.ir_version, 10)
+    rounded = {n.outputs[0].name for graph in graphs for n in graph if rounds(n)}
     for node in (n for copied in proto_graphs(proto.graph) for n in copied.node):
-        if node.op_type == "Attention" and not node.domain:  # its inference is wrong: see attention_shapes
-            node.domain = _UNKNOWN
+        if node.domain:
+            continue
+        if node.op_type == "Attention" or (node.op_type == "Resize" and node.output[0] in rounded):
+            node.domain = _UNKNOWN  # its inference is wrong: see attention_shapes and resize_shapes
     try:
         inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
     except Exception as error:  # inference is a help, and what it raises on malformed graphs is of many kinds

@@ -8,6 +8,8 @@ import onnx_ir as ir
 
 __all__ = ["Names", "make_unique"]
 
+_INLINED = "_inlfunc_"
+
 
 class Names:
     """Hands out value and node names that no graph, subgraph or function of `models` uses.
@@ -49,7 +51,8 @@ def make_unique(model: ir.Model) -> None:
     """Give every node a name, and every value and every node one that no other has, in whichever graph.
 
     Inputs and outputs of the main graph keep theirs before its other values, and those before values of inner graphs.
-    Outputs that a node leaves out (an empty name) stay left out.
+    Outputs that a node leaves out (an empty name) stay left out. Names that ONNX Runtime made when it wrote out the bodies
+    of functions are given up: in a file that it saved it would make the same ones again, and refuse the model for it.
     """
     names = Names(model)
     values: set[str | None] = set()
@@ -62,8 +65,8 @@ def make_unique(model: ir.Model) -> None:
             if value in settled or left_out:
                 continue
             settled.add(value)
-            if not value.name or value.name in values:
-                value.name = names.fresh(value.name or "value")
+            if not value.name or value.name in values or (value.name.startswith(_INLINED) and value not in outer):
+                value.name = names.fresh((value.name or "value").removeprefix("_"))
             values.add(value.name)
         for node in graph:
             if not node.name or node.name in nodes:

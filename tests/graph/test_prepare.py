@@ -204,6 +204,20 @@ def test_inference_goes_on_behind_the_runtimes_own_operators() -> None:
     assert (shapes["m"][1], shapes["y"][1]) == ("[x_0,x_1,4]", "[x_1,x_0,4]")
 
 
+def test_names_that_the_runtime_gave_to_bodies_are_given_up() -> None:
+    """But for those of inputs and outputs. HardSwish has no kernel: it writes the body out under such names."""
+    nodes = [
+        helper.make_node("HardSigmoid", ["x"], ["_inlfunc_HardSwish_HS_X"], alpha=1 / 6, beta=0.5),
+        helper.make_node("Mul", ["x", "_inlfunc_HardSwish_HS_X"], ["h"]),
+        helper.make_node("Tanh", ["h"], ["_inlfunc_Tanh_y"]),
+    ]
+    model = node_model(nodes, {"x": np.tile(X, 2)}, 17)
+    read = load(model)
+    make_unique(read)
+    assert [v.name for n in read.graph for v in n.outputs] == ["inlfunc_HardSwish_HS_X", "h", "_inlfunc_Tanh_y"]
+    assert_same(model, {"x": np.tile(X, 2)})
+
+
 def test_lists_keep_their_types() -> None:
     model = parse("""g (float[N,4] x) => (float[N,4] y)
         { two = Constant<value = int64[2] {2, 2}>() q = SplitToSequence<axis = 1>(x, two)

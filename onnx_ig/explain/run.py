@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from onnx_ig.errors import OnnxIgWarning
 from onnx_ig.explain.integral import MARGIN, fixed_steps, norms
 from onnx_ig.explain.looking import ForwardLook, Look
 from onnx_ig.explain.models import Models
@@ -168,8 +170,16 @@ def _of_source(source: Source, totals: Mapping[str, Array], job: Job) -> tuple[A
     parts = []
     for value in source.values:
         dtype = value.dtype.numpy() if value.dtype is not None else np.float32
-        with np.errstate(over="ignore"):
-            parts.append(totals[value.name or ""].astype(dtype))
+        total = totals[value.name or ""]
+        with np.errstate(over="ignore", under="ignore"):
+            parts.append(total.astype(dtype))
+        if total.any() and not parts[-1].any():
+            warnings.warn(
+                f"attributions of {source.name!r} are too small for the model's {np.dtype(dtype).name} (the largest is "
+                f"{np.abs(total).max():.1e}) and come out as zeros; attribute a float32 copy of the model",
+                OnnxIgWarning,
+                stacklevel=5,
+            )
     if source.kind != "tokens":
         return parts[0], None
     whole = np.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0]

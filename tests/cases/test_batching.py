@@ -12,6 +12,7 @@ import pytest
 from onnx import parser
 
 import onnx_ig
+from onnx_ig import OnnxIgWarning
 from tests.cases.models import attribute, model
 
 pytestmark = pytest.mark.filterwarnings("ignore::onnx_ig.errors.OnnxIgWarning")
@@ -126,3 +127,13 @@ def test_half_precision_is_summed_in_single() -> None:
     assert got["x"].dtype == np.float16
     np.testing.assert_allclose(got["x"].astype(np.float64), [[2.25, 4], [9, 1]], rtol=2e-3)
     assert (got.relative_delta < 2e-3).all()
+
+
+def test_attributions_too_small_for_half_precision_are_told() -> None:
+    tiny = parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float16[N,2] x) => (float16[N,2] y) '
+        "{ f = Cast <to = 1> (x) a = Mul(f, f) c = Constant <value = float {1e-9}> () b = Mul(a, c) y = Cast <to = 10> (b) }"
+    )
+    with pytest.warns(OnnxIgWarning, match=r"'x' are too small for the model's float16 \(the largest is 4.0e-09\)"):
+        got = attribute(tiny, [[1.5, 2]], dtype=np.float16, target=1)
+    assert not got["x"].any()

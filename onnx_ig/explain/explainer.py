@@ -192,7 +192,8 @@ class Explainer:
         result.quadrature = rule or None
         if job.goal is not None:
             result.tolerance, result.n_steps, result.quadrature = job.goal.tolerance, None, job.goal.rule_name
-            warn_unmet(result, np.stack([a.unmet for a in answers], axis=-1), job.goal.cap)
+            unmet = np.stack([a.unmet for a in answers], axis=-1)
+            warn_unmet(result, unmet, job.goal.cap, split.notes.get("refinement"))
         self._models.report_non_finite(result, batching, job)
         if len(job.starts) == 1 and self.method.complete:
             warn_about(result, moved, job.starts[0])

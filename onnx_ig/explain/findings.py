@@ -52,17 +52,19 @@ def warn_about(result: Attribution, moved: Mapping[str, Array], baselines: Mappi
         )
 
 
-def warn_unmet(result: Attribution, unmet: Array, cap: int) -> None:
-    """Warn where a tolerance is not met; `unmet` [N, K] says which samples, for any of K targets."""
+def warn_unmet(result: Attribution, unmet: Array, cap: int, why: str | None) -> None:
+    """Warn where a tolerance is not met; `unmet` [N, K] says which samples, for any of K targets, `why` if not by `cap`."""
     bad = np.flatnonzero(unmet.any(axis=1))
     if not len(bad):
         return
     share = result.relative_delta.reshape(len(unmet), -1)[bad].max(axis=1)
-    worst = int(bad[np.argmax(np.nan_to_num(share, nan=np.inf))])
-    remedy = f"n_steps={2 * cap} or a larger tolerance" if not result.notes else f"see notes: {result.notes[-1]}"
+    place = int(np.argmax(np.nan_to_num(share, nan=np.inf)))
+    worst = int(bad[place])
+    error = 0.0 if result.error_estimate is None else float(result.error_estimate.reshape(len(unmet), -1)[worst].max())
+    remedy = f"n_steps={2 * cap} or a larger tolerance may do" if why is None else f"{why}; a larger one may do"
     _warn(
         f"tolerance={result.tolerance:g} is not met for {len(bad)} of {len(unmet)} samples within {cap} gradients each "
-        f"(worst: sample {worst}, delta {np.max(share):.2%} of F(x) - F(baseline)); use {remedy}"
+        f"(worst: sample {worst}, delta {share[place]:.2%} of F(x) - F(baseline), estimated error {error:.2g}): {remedy}"
     )
 
 

@@ -242,6 +242,23 @@ def test_a_cap_that_is_too_low_is_told() -> None:
     assert result.gradient_counts.max() == 20
 
 
+def test_other_notes_are_no_reason_of_a_missed_tolerance() -> None:
+    """Rows that are tied together are noted too; the remedy is more gradients."""
+    model = perceptron(seed=1)
+    nodes = [
+        helper.make_node("ReduceMean", ["x", "zero"], ["top"], keepdims=1),
+        helper.make_node("Add", ["x", "top"], ["z"]),
+    ]
+    for node in model.graph.node:
+        node.input[:] = ["z" if name == "x" else name for name in node.input]
+    for node in reversed(nodes):
+        model.graph.node.insert(0, node)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.int64([0]), "zero"))
+    with pytest.warns(OnnxIgWarning, match=r"estimated error [\d.e-]+\): n_steps=40 or a larger tolerance may do$"):
+        result = explainer(model).attribute(X[:3], tolerance=1e-5, n_steps=20)
+    assert result.notes
+
+
 def test_values_that_do_not_fit_end_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     tool = explainer(NETS["kinks"])
     with pytest.warns(OnnxIgWarning, match="fill their share of memory_budget"):

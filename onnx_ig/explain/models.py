@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from onnx_ig.errors import OnnxIgWarning, OptionError
+from onnx_ig.errors import OnnxIgWarning, RunError, OptionError
 from onnx_ig.graph.kinks import kinks
 from onnx_ig.graph.liveness import Liveness
 from onnx_ig.graph.save import PROTO_LIMIT, save, to_proto, weight_bytes
@@ -104,7 +104,10 @@ class Models:
     def predict(self, feeds: Mapping[str, Array], batching: Batching, split: Split) -> dict[str, Array]:
         """All outputs (and internal values that move) for every sample."""
         if not batching.batched:
-            return self.forward(feeds)
+            try:
+                return self.forward(feeds)
+            except RunError as error:
+                raise RunError(f"{error}. What is fed is taken as one sample: {batching.reason}") from error
         n = samples_in(feeds, batching.axes)
         gives = {name: batching.axis(name) for name in self.forward_session.outputs}
         return run_rows(self.forward_session, feeds, batching.axes, gives, n, split, self.forward_bytes)

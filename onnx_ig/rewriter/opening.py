@@ -31,10 +31,18 @@ def opened(subject: Subject, batching: Batching) -> tuple[Subject, Batching] | N
         changed = _moved_to(subject, model)
         wanted = {v.name or "": s.name for s in changed.moved for v in s.values}
         found = by_dataflow(model.graph, wanted, subject.output, given)
-        if found.mode == "free":
+        names = (*wanted, subject.output)
+        if found.mode == "free" and all(_same_place(subject, batching, changed, found, n) for n in names):
             reason = batching.reason
             return changed, replace(found, mode="rows", rows=batching.rows, reason=reason, candidate=True)
     return None
+
+
+def _same_place(before: Subject, batching: Batching, after: Subject, found: Batching, name: str) -> bool:
+    """Whether a value has its rows where it had them, among as many axes."""
+    one, other = before.value(name).shape, after.value(name).shape
+    alike = one is None or other is None or len(one) == len(other)
+    return alike and batching.axis(name) in (None, found.axis(name))
 
 
 def _readings(graph: ir.Graph, axes: Mapping[str, int | None], rows: int) -> Iterator[dict[str, int]]:

@@ -46,9 +46,10 @@ def test_a_served_model_of_it_takes_its_own_shape_unless_told(name: str) -> None
     np.testing.assert_allclose(got, wanted[2:4], rtol=1e-4, atol=1e-5)
 
 
-def test_one_row_of_which_nothing_is_proven_is_run_alone() -> None:
-    text = """g (float[1,3] x) => (float[1,3] y)
-        { k = Constant<value = int64[1] {0}>() s = Squeeze(x, k) t = Softmax(s) y = Unsqueeze(t, k) }"""
+@pytest.mark.parametrize("squeeze", ["Squeeze(x, k)", "Squeeze(x)"])
+def test_one_row_of_which_nothing_is_proven_is_run_alone(squeeze: str) -> None:
+    text = f"""g (float[1,3] x) => (float[1,3] y)
+        {{ k = Constant<value = int64[1] {{0}}>() s = {squeeze} t = Softmax(s) y = Unsqueeze(t, k) }}"""
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]>\n{text}')
     explainer = onnx_ig.Explainer(model, session_options=single_threaded())
     x = np.random.default_rng(11).standard_normal((4, 3)).astype(np.float32)
@@ -57,6 +58,16 @@ def test_one_row_of_which_nothing_is_proven_is_run_alone() -> None:
     assert any("one row a run" in note for note in result.notes)
     e = np.exp(x) / np.exp(x).sum(1, keepdims=True)
     np.testing.assert_allclose(result["x"].sum(1), e[:, 1] - 1 / 3, atol=1e-5)
+
+
+def test_samples_that_a_model_of_one_cannot_run_are_told_to_be_taken_as_one() -> None:
+    text = """g (float[N,3] x) => (float[M] y) <float[1,3] h = {1,2,3}>
+        { k = Constant<value = int64[2] {1,3}>() r = Reshape(x, k) m = Add(r, h) y = Squeeze(m) }"""
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]>\n{text}')
+    explainer = onnx_ig.Explainer(model, session_options=single_threaded())
+    with pytest.raises(onnx_ig.RunError, match="taken as one sample: Reshape"):
+        explainer.attribute(np.ones((3, 3), np.float32), target=0)
+    assert explainer.attribute(np.ones((1, 3), np.float32), target=0)["x"].shape == (1, 3)
 
 
 def test_rows_that_the_probe_finds_tied_are_run_as_the_file_has_them(monkeypatch: pytest.MonkeyPatch) -> None:

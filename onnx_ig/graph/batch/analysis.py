@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_ig.graph.batch.repeats import repeats
 from onnx_ig.graph.batch.states import FREE, SIZES, Index, Mixed, Mixes, Rows, State, rule_for
-from onnx_ig.graph.sizes import Size, Symbols
+from onnx_ig.graph.sizes import ONE, Size, Symbols
 from onnx_ig.graph.subgraphs import captured_values
 
 __all__ = ["Analysis", "followed"]
@@ -39,7 +39,8 @@ class Analysis(Symbols):
     `rows` is the number of rows where the file fixes it, else None. Then free operands may have that many equal entries,
     which stand for one: `narrowed` holds, for each node, those that broadcast, and `widened` those that do not, with
     the axis. `numbered` holds constant indices that name the rows, `moved` nodes of Reshape
-    that take the one row of a fixed batch to another place among the axes.
+    that take the one row of a fixed batch to another place among the axes, `squeezed` the axes that are dropped beside that
+    of one row.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Analysis(Symbols):
         self.widened: dict[ir.Node, dict[ir.Value, int]] = {}
         self.numbered: dict[ir.Node, ir.Value] = {}
         self.moved: set[ir.Node] = set()
+        self.squeezed: dict[ir.Node, list[int]] = {}
         self._states: dict[ir.Value, State] = dict(states)
         self._node: ir.Node | None = None
         self._choices = dict(choices or {})
@@ -145,6 +147,10 @@ class Analysis(Symbols):
             if taken < self._options[patterns[index]]:
                 return {p: self._choices.get(p, 0) for p in patterns[:index]} | {patterns[index]: taken}
         return None
+
+    def apart(self) -> int:
+        """How many values are known to keep rows apart."""
+        return sum(not isinstance(state, Mixed) for state in self._states.values())
 
     # What rules ask
 
@@ -239,6 +245,18 @@ class Analysis(Symbols):
         if self._node is not None:
             self.moved.add(self._node)
 
+    def others_of_one(self, value: ir.Value | None, axis: int) -> list[int] | None:
+        """Axes of length 1 beside the rows', where there is one row and all lengths are known; else None."""
+        if self.rows != 1 or value is None:
+            return None
+        lengths = [d.known for i, d in enumerate(self.dims(value)) if i != axis]
+        if None in lengths:
+            return None
+        axes = [i for i, d in enumerate(self.dims(value)) if i != axis and d == ONE]
+        if self._node is not None:
+            self.squeezed[self._node] = axes
+        return axes
+
     def _fits(self, value: ir.Value, axis: int) -> bool:
         if self.rows is None or not 0 <= axis < self.rank(value):
             return False
@@ -305,21 +323,18 @@ _READINGS = 64
 def followed(graph: ir.Graph, states: Mapping[ir.Value, State], rows: int | None = None) -> Analysis:
     """The states of a graph's values, by the first reading under which its outputs have one entry a row.
 
-    By the likeliest reading where there is none such.
+    Where there is none such, by the reading that keeps rows apart in most values.
     """
-    likeliest: Analysis | None = None
+    readings: list[Analysis] = []
     choices: Mapping[Hashable, int] | None = {}
-    for _ in range(_READINGS):
+    while choices is not None and len(readings) < _READINGS:
         analysis = Analysis(states, rows, choices)
         analysis.run(graph)
-        likeliest = likeliest or analysis
         if all(_apart(analysis.state(v)) for v in graph.outputs):
             return analysis
+        readings.append(analysis)
         choices = analysis.otherwise()
-        if choices is None:
-            break
-    assert likeliest is not None
-    return likeliest
+    return max(readings, key=Analysis.apart)
 
 
 def _apart(state: State) -> bool:

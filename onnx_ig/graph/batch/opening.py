@@ -27,7 +27,8 @@ def open_batch(model: ir.Model, axes: Mapping[str, int], rows: int) -> None:
     `axes` gives the batch axis of the inputs that have one. Dataflow tells which axis of every value runs over the rows;
     constants that hold their number there are replaced by it: the shapes of Reshape and Expand, the ends of Slice, the
     sizes of Resize and AffineGrid. Operands that are the same for all rows are narrowed to one where they are broadcast,
-    widened to the rows where they are not (states of recurrent layers, tokens joined to the rows).
+    widened to the rows where they are not (states of recurrent layers, tokens joined to the rows). With one row, Squeeze
+    drops the rows' axis no more where it names none.
 
     At `rows` rows the model computes what it did. Whether it keeps rows apart at any number is for `batch_axes` to say.
     """
@@ -35,6 +36,10 @@ def open_batch(model: ir.Model, axes: Mapping[str, int], rows: int) -> None:
     inputs = {v.name: v for v in model.graph.inputs}
     moving = {inputs[name]: axis for name, axis in axes.items()}
     analysis = followed(model.graph, {v: Rows(axis) for v, axis in moving.items()}, rows)
+    while analysis.squeezed:
+        _keep_rows(model, analysis.squeezed)
+        infer(model)  # an axis that is not dropped any more is seen by what follows
+        analysis = followed(model.graph, {v: Rows(axis) for v, axis in moving.items()}, rows)
     work = _Opening(model, analysis, *next(iter(moving.items())))
     for graph in model.graphs():
         for node in list(graph):
@@ -60,6 +65,20 @@ def _forget_sizes(graph: ir.Graph, names: Collection[str]) -> None:
             depends.update(node.outputs, *(body.inputs for body in subgraphs(node)))
             for value in node.outputs:
                 value.const_value = None
+
+
+def _keep_rows(model: ir.Model, squeezed: Mapping[ir.Node, Sequence[int]]) -> None:
+    """Let nodes of Squeeze that drop every axis of length 1 drop these axes only."""
+    names = Names(model)
+    for node, axes in squeezed.items():
+        assert node.graph is not None
+        if not axes:  # runtimes read an empty list as none
+            node.op_type = "Identity"
+            continue
+        op = Inserter(node.graph, names, model.opset_imports[""])
+        op.before = node
+        node.resize_inputs(2)
+        node.replace_input_with(1, op.constant(np.asarray(axes, np.int64)))
 
 
 def _with(value: ir.Value, axis: int, dim: ir.SymbolicDim) -> ir.Shape:

@@ -112,7 +112,8 @@ def squeeze(a: Analysis, node: ir.Node) -> State:
     """Axes of length 1 go."""
     data = node.inputs[0]
     state = a.only(data)
-    axes = a.integers(node.inputs[1]) if len(node.inputs) > 1 else None
+    given = node.inputs[1] if len(node.inputs) > 1 else None
+    axes = a.others_of_one(data, state.axis) if given is None else a.integers(given)
     if axes is None:
         raise Mixes("drops every axis of length 1, that of the rows too where there is one row")
     axes = a.positive(axes, data)

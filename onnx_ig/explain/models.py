@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from onnx_ig.errors import OnnxIgWarning, RunError, OptionError
+from onnx_ig.errors import OnnxIgWarning, OptionError, RunError
 from onnx_ig.graph.kinks import kinks
 from onnx_ig.graph.liveness import Liveness
 from onnx_ig.graph.save import PROTO_LIMIT, save, to_proto, weight_bytes

@@ -32,7 +32,7 @@ def model_of(operator: str, domain: str, stored: dict[str, np.ndarray], attribut
     return helper.make_model(graph, opset_imports=[helper.make_opsetid(d, v) for d, v in IMPORTS.items()], ir_version=8)
 
 
-WEIGHT = {"w": np.ones((4, 8, 1, 1), np.float32)}  # no block has so few channels
+WEIGHT = {"w": np.ones((8, 8, 1, 1), np.float32)}
 MATRIX = {"w": np.ones((4, 4), np.float32)}
 
 

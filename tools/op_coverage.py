@@ -28,7 +28,6 @@ from onnx.defs import OpSchema
 
 from onnx_ig.graph.fused import FUSED
 from onnx_ig.graph.fused.table import Unexpanded
-from onnx_ig.graph.unblock import UNBLOCKED
 from onnx_ig.rules import GRADIENT
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -170,8 +169,7 @@ def _runtime_rows() -> Iterator[str]:
     own = {k for k in (*FUSED, *GRADIENT.table) if k[0].startswith("com.") or k == ("", "SimplifiedLayerNormalization")}
     for domain, name in sorted(own):
         rule = GRADIENT.find(domain, name)
-        written = UNBLOCKED.get(name) if domain == "com.microsoft.nchwc" else FUSED.get((domain, name))
-        kind, note = ("estimate" if rule.estimate else "rule", "") if rule else _fused(written)
+        kind, note = ("estimate" if rule.estimate else "rule", "") if rule else _fused(FUSED[domain, name])
         yield f"| {f'{domain}.{name}' if domain else name} | {kind} | {note} |".replace("|  |", "| |")
 
 

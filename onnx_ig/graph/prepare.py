@@ -31,7 +31,6 @@ from onnx_ig.graph.settle import settle
 from onnx_ig.graph.states import declare_states
 from onnx_ig.graph.subgraphs import lift_weights
 from onnx_ig.graph.types import infer
-from onnx_ig.graph.unblock import unblock
 from onnx_ig.graph.upgrade import upgrade
 
 __all__ = ["DEFAULTS", "infer", "prepare"]
@@ -60,7 +59,7 @@ def prepare(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> 
     infer(model)
     while settle_constants(model) | settle_branches(model):
         infer(model)
-    while declare_bodies(model) or unblock(model) or unfuse(model, keep) or (keep is not None and expand(model, keep)):
+    while declare_bodies(model) or unfuse(model, keep) or (keep is not None and expand(model, keep)):
         _flatten(model)
         infer(model)
     if pick_rows_as_floats(model):

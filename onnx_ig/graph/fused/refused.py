@@ -19,9 +19,9 @@ def tree_ensemble(f: Fused) -> None:
     domain="com.microsoft.nchwc",
 )  # fmt: skip
 def blocked_layout(f: Fused) -> None:
-    """Channels in blocks of the width of the registers of another machine: those of this one are put back in a row."""
+    """Channels in blocks of the width of one machine's registers."""
     raise Unexpanded(
-        "the file holds weights and data in a blocked layout (NCHWc) that ONNX Runtime chose for another kind of processor",
+        "the file holds weights and data in a blocked layout (NCHWc) that ONNX Runtime chose for one kind of processor",
         "Use the model from before optimisation, or save it at optimisation level EXTENDED or lower; ONNX Runtime blocks "
         "the layout again by itself when it loads the result.",
     )

@@ -60,9 +60,12 @@ class Twin:
         return self._map.get(value, value)
 
     def hand_down_shapes(self) -> None:
-        """Ranks and fixed dimensions that inference did not find again, from the values that were copied."""
+        """Ranks and fixed dimensions that inference did not find again, from the values that were copied.
+
+        Nor did it where it found another rank: onnx follows the entries of computed shapes, not always rightly.
+        """
         for original, copy in self._copied:
-            if copy.shape is None and original.shape is not None:
+            if original.shape is not None and (copy.shape is None or len(copy.shape) != len(original.shape)):
                 copy.shape = _without_symbols(original.shape)
 
 

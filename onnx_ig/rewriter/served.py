@@ -157,6 +157,7 @@ class _Served:
         self.graph = self.model.graph
         self.values = graph_values(self.graph)
         self.taken: dict[str, str] = {}
+        self.twins: list[Twin] = []
 
     def build(
         self,
@@ -202,6 +203,8 @@ class _Served:
         self._lead_with_n()
         remove_unused(self.model)
         infer_missing(self.model)
+        for twin in self.twins:
+            twin.hand_down_shapes()
         self._describe(target, given_starts, len(alphas) if line else None, rule or None, loop)
         return self.model
 
@@ -306,7 +309,9 @@ class _Served:
                 zero = ir.tensor(np.zeros(1, value.dtype.numpy()))  # type: ignore[union-attr]
                 replaced[value] = op.ConstantOfShape(op.Shape(value), value=zero)
                 replaced[value].shape = value.shape
-        there = Twin(nodes, replaced, op).value(y)
+        twin = Twin(nodes, replaced, op)
+        there = twin.value(y)
+        self.twins.append(twin)
         there.shape = y.shape
         return op.Reshape(score(op, there, picked.cotangent, self.batching.axis(self.subject.output)), [-1, 1])
 

@@ -21,9 +21,30 @@ __all__ = ["QUADRATURES", "Calibration", "check_steps", "nodes_and_weights", "st
 Array = npt.NDArray[np.float64]
 
 
+_LARGE = 256
+"""Steps beyond which numpy's rule, the eigenvalues of an n x n matrix, takes memory and time that nobody expects."""
+
+
 def _gausslegendre(n: int) -> tuple[Array, Array]:
-    nodes, weights = np.polynomial.legendre.leggauss(n)
+    nodes, weights = np.polynomial.legendre.leggauss(n) if n <= _LARGE else _newton(n)
     return (nodes + 1) / 2, weights / 2
+
+
+def _newton(n: int) -> tuple[Array, Array]:
+    """Gauss-Legendre nodes and weights on [-1, 1] by Newton's method, in memory that grows with n.
+
+    Source: Abramowitz and Stegun 22.16.6 (first guess), 22.7.10 (recurrence), 22.8.5 (derivative), 25.4.29 (weights).
+    """
+    x = -np.cos(np.pi * (np.arange(1, n + 1) - 0.25) / (n + 0.5))
+    for _ in range(4):
+        before, value = np.ones_like(x), x
+        for k in range(2, n + 1):
+            before, value = value, ((2 * k - 1) * x * value - (k - 1) * before) / k
+        slope = n * (before - x * value) / (1 - x * x)
+        x = x - value / slope
+    x = (x - x[::-1]) / 2
+    weights = 2 / ((1 - x * x) * slope * slope)
+    return x, 2 * weights / weights.sum()
 
 
 def _left(n: int) -> tuple[Array, Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import onnx
@@ -13,6 +14,7 @@ from onnx import parser
 
 import onnx_ig
 from onnx_ig import OnnxIgWarning
+from onnx_ig.quadrature import nodes_and_weights
 from tests.cases.models import attribute, model
 
 pytestmark = pytest.mark.filterwarnings("ignore::onnx_ig.errors.OnnxIgWarning")
@@ -137,3 +139,19 @@ def test_attributions_too_small_for_half_precision_are_told() -> None:
     with pytest.warns(OnnxIgWarning, match=r"'x' are too small for the model's float16 \(the largest is 4.0e-09\)"):
         got = attribute(tiny, [[1.5, 2]], dtype=np.float16, target=1)
     assert not got["x"].any()
+
+
+def test_many_steps_take_no_memory_of_their_own() -> None:
+    """Numpy's nodes are the eigenvalues of a matrix of steps x steps."""
+    for n in (257, 300):
+        wanted = np.polynomial.legendre.leggauss(n)
+        nodes, weights = nodes_and_weights("gausslegendre", n)
+        np.testing.assert_allclose(2 * nodes - 1, wanted[0], atol=1e-14)
+        np.testing.assert_allclose(2 * weights, wanted[1], rtol=1e-9)
+    tracemalloc.start()
+    nodes, weights = nodes_and_weights("gausslegendre", 4000)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1e6
+    np.testing.assert_allclose((weights * nodes**7).sum(), 1 / 8, rtol=1e-13)
+    np.testing.assert_allclose((weights * np.exp(nodes)).sum(), np.e - 1, rtol=1e-13)

@@ -82,7 +82,7 @@ def test_what_was_learned_is_kept_for_rows_of_that_shape(machine: Machine) -> No
 
 
 def test_an_estimate_well_within_the_budget_needs_no_trial(machine: Machine) -> None:
-    forward(machine, 100, Split(budget=300 * MB), estimate=2 * MB)
+    forward(machine, 100, Split(budget=2400 * MB), estimate=2 * MB)
     assert machine.batches == [64, 36]
 
 
@@ -95,6 +95,13 @@ def test_more_threads_take_larger_runs(machine: Machine) -> None:
 def test_an_estimate_that_is_too_small_is_found_out(machine: Machine) -> None:
     forward(machine, 100, Split(budget=10 * MB), estimate=MB / 2)
     assert machine.held <= 10 * MB
+
+
+def test_rows_that_take_six_times_their_estimate_stay_within_the_budget(machine: Machine) -> None:
+    """As transformers do: what is estimated below half of the budget is tried all the same."""
+    machine.row = 6 * MB
+    forward(machine, 100, Split(budget=40 * MB), estimate=MB)
+    assert machine.held <= 40 * MB
 
 
 def test_rows_of_a_run_do_not_grow_with_the_work(machine: Machine) -> None:

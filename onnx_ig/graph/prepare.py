@@ -24,6 +24,7 @@ from onnx_ig.graph.fused import unfuse
 from onnx_ig.graph.inline import inline
 from onnx_ig.graph.invariants import read_invariants_outside
 from onnx_ig.graph.layouts import put_time_first
+from onnx_ig.graph.lookups_first import look_up_first
 from onnx_ig.graph.names import make_unique
 from onnx_ig.graph.rows import pick_rows_as_floats
 from onnx_ig.graph.sequences import resolve_sequences
@@ -60,6 +61,9 @@ def prepare(model: ir.Model, keep: Callable[[str, str], bool] | None = None) -> 
     while settle_constants(model) | settle_branches(model):
         infer(model)
     while declare_bodies(model) or unfuse(model, keep) or (keep is not None and expand(model, keep)):
+        _flatten(model)
+        infer(model)
+    if look_up_first(model):
         _flatten(model)
         infer(model)
     if pick_rows_as_floats(model):

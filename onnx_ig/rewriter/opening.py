@@ -1,4 +1,4 @@
-"""Models whose batch the file fixes, taken as models of any number of rows."""
+"""Models whose batch the file fixes, taken as models of any number of rows where that is known and wanted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_ig.graph.sources import Source, graph_values
 from onnx_ig.rewriter.batching import Batching, by_dataflow
 from onnx_ig.rewriter.subject import Subject
 
-__all__ = ["opened"]
+__all__ = ["opened", "served_batching"]
 
 
 def opened(subject: Subject, batching: Batching) -> tuple[Subject, Batching] | None:
@@ -70,3 +70,29 @@ def _moved_to(subject: Subject, model: ir.Model) -> Subject:
         return tuple(replace(s, values=tuple(values[v.name or ""] for v in s.values)) for s in sources)
 
     return replace(subject, model=model, moved=there(subject.moved), held=there(subject.held))
+
+
+def served_batching(
+    subject: Subject, axes: Mapping[str, int | None] | None, batchable: bool | None
+) -> tuple[Subject, Batching]:
+    """How the served model takes samples: free rows led by N everywhere, or its own shapes."""
+    values = {v.name or "": s.name for s in subject.moved for v in s.values}
+    batching = by_dataflow(subject.graph, values, subject.output, axes)
+    own, fixed = (subject, batching), batching.mode == "rows" and not batching.candidate and not batching.tied
+    if batchable or (batchable is None and not fixed):
+        found = opened(subject, batching)
+        if found is not None:
+            subject, batching = found[0], replace(found[1], mode="free", rows=None, reason="", candidate=False)
+    open_rows = batching.candidate or batching.tied
+    if batchable is False or (open_rows and not batchable):
+        reason = batching.reason or "rows run together give other results than rows alone"
+        return subject, Batching(dict.fromkeys(batching.axes), mode="single", reason=reason)
+    if open_rows:
+        batching = replace(batching, mode="free", rows=None, reason="", candidate=False, tied=False)
+    if batching.mode == "free":
+        bad = [f"the input {n!r}" for n, a in batching.axes.items() if a != 0]
+        bad += [f"the output {v.name!r}" for v in subject.graph.outputs if batching.axis(v.name or "") != 0]
+        if bad:
+            reason = f"{bad[0]} does not lead with the batch"
+            return own if fixed else (own[0], Batching(dict.fromkeys(batching.axes), mode="single", reason=reason))
+    return subject, batching

@@ -26,9 +26,9 @@ from onnx_ig.manifest import AttributedInput, Manifest
 from onnx_ig.methods import Method, method_named
 from onnx_ig.paths import compute_type, to_type
 from onnx_ig.quadrature import Calibration, check_steps, steps_of
-from onnx_ig.rewriter.batching import Batching, by_dataflow
+from onnx_ig.rewriter.batching import Batching
 from onnx_ig.rewriter.compose import inline_steps, loop_over_steps
-from onnx_ig.rewriter.opening import opened
+from onnx_ig.rewriter.opening import served_batching
 from onnx_ig.rewriter.oracle import score
 from onnx_ig.rewriter.starts import Starts
 from onnx_ig.rewriter.step import Moved, StepPlan, step_model
@@ -115,36 +115,10 @@ def rewrite(
         check_place(save_as)
     subject = subject_of(model, inputs, output, rule_set_named(chosen.rules, quantized), quantized)
     warn_of(subject.graph.meta.get(NOTES, ()))
-    subject, batching = _decide(subject, batch_axes, batchable)
+    subject, batching = served_batching(subject, batch_axes, batchable)
     served = _Served(subject, chosen, batching, runtime)
     result = served.build(n_steps, quadrature, loop, steps_per_iteration, target, baselines)
     return deliver(result, save_as)
-
-
-def _decide(
-    subject: Subject, axes: Mapping[str, int | None] | None, batchable: bool | None
-) -> tuple[Subject, Batching]:
-    """How the served model takes samples: free rows led by N everywhere, or its own shapes."""
-    values = {v.name or "": s.name for s in subject.moved for v in s.values}
-    batching = by_dataflow(subject.graph, values, subject.output, axes)
-    fixed = batching.mode == "rows" and not batching.candidate
-    if batchable or (batchable is None and not fixed):
-        found = opened(subject, batching)
-        if found is not None:
-            subject, batching = found[0], replace(found[1], mode="free", rows=None, reason="", candidate=False)
-    open_rows = batching.candidate or batching.tied
-    if batchable is False or (open_rows and not batchable):
-        reason = batching.reason or "rows run together give other results than rows alone"
-        return subject, Batching(dict.fromkeys(batching.axes), mode="single", reason=reason)
-    if open_rows:
-        batching = replace(batching, mode="free", rows=None, reason="", candidate=False, tied=False)
-    if batching.mode == "free":
-        bad = [f"the input {n!r}" for n, a in batching.axes.items() if a != 0]
-        bad += [f"the output {v.name!r}" for v in subject.graph.outputs if batching.axis(v.name or "") != 0]
-        if bad:
-            reason = f"{bad[0]} does not lead with the batch"
-            return subject, Batching(dict.fromkeys(batching.axes), mode="single", reason=reason)
-    return subject, batching
 
 
 class _Served:

@@ -46,6 +46,13 @@ def test_a_served_model_of_it_takes_its_own_shape_unless_told(name: str) -> None
     np.testing.assert_allclose(got, wanted[2:4], rtol=1e-4, atol=1e-5)
 
 
+def test_a_fixed_batch_that_does_not_lead_everywhere_keeps_its_shapes() -> None:
+    text = "g (float[2,3] x) => (float[2,3] y, float[3,2] z) { y = Tanh(x) z = Transpose(y) }"
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]>\n{text}')
+    served = onnx_ig.rewrite(model, output="y", n_steps=4, batchable=True)
+    assert [d.dim_value for d in served.graph.input[0].type.tensor_type.shape.dim] == [2, 3]
+
+
 @pytest.mark.parametrize("squeeze", ["Squeeze(x, k)", "Squeeze(x)"])
 def test_one_row_of_which_nothing_is_proven_is_run_alone(squeeze: str) -> None:
     text = f"""g (float[1,3] x) => (float[1,3] y)

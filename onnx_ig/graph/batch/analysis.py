@@ -283,6 +283,15 @@ class Analysis(Symbols):
             raise Mixes(f"computes with the number of the row, {value.name!r}")  # type: ignore[union-attr]
         return state
 
+    def rows_together(self, values: Iterable[ir.Value | None]) -> Rows:
+        """The state that the operands that are not free have in common. Raises Mixes where their rows do not meet."""
+        found: Rows | None = None
+        for value in values:
+            if not self.free(value):
+                found = self.same(found, self.rows_of(value))
+        assert found is not None
+        return found
+
     def broadcast(self, values: Iterable[ir.Value | None]) -> State:
         """The state of an element-wise result. Raises Mixes where rows meet other rows, or entries of a free operand."""
         operands = [v for v in values if v is not None]

@@ -66,11 +66,7 @@ def gather_elements(a: Analysis, node: ir.Node) -> State:
 
 def _side_by_side(a: Analysis, operands: Sequence[ir.Value | None], otherwise: str) -> Rows:
     """The state of operands whose rows meet one to one. Raises Mixes with `otherwise` where one has none."""
-    found: Rows | None = None
-    for value in operands:
-        if not a.free(value):
-            found = a.same(found, a.rows_of(value))
-    assert found is not None
+    found = a.rows_together(operands)
     for value in operands:
         if value is not None and a.free(value) and a.taken_as_rows(value, found.axis) is None:
             raise Mixes(otherwise)

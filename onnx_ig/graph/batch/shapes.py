@@ -219,11 +219,7 @@ def concat(a: Analysis, node: ir.Node) -> State:
     axis = axis + a.rank(operands[0]) if axis < 0 else axis
     if any(isinstance(a.state(v), Index) for v in operands):
         return _coordinates(a, operands, axis)
-    found: Rows | None = None
-    for value in operands:
-        if not a.free(value):
-            found = a.same(found, a.rows_of(value))
-    assert found is not None
+    found = a.rows_together(operands)
     for value in operands:
         if a.free(value) and (axis == found.axis or a.taken_as_rows(value, found.axis) is None):
             raise Mixes(f"joins rows with {value.name!r}, which has none")

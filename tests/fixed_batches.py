@@ -70,10 +70,6 @@ MODELS = {
 }
 
 OF_ONE_ROW = {
-    "dropped with all axes of length 1": """g (float[B,1,3] x) => (float[B,3] y) <float[B,3] b = {BS}>
-        { s = Squeeze(x) t = Tanh(s) y = Add(b, t) }""",
-    "dropped alone": """g (float[B,3] x) => (float[B,3] y) <float[3,3] w = {1,2,3,4,5,6,7,8,9}>
-        { m = MatMul(x, w) s = Squeeze(m) y = Gemm(x, w, s) }""",
     "transposed by numbers": """g (float[B,5,2] x) => (float[B,3] y)
         <float[1,3,2] w = {1,2,3,4,5,6}, float[1,3,3] r = {0.1,0,0.2,0,0.1,0,0.3,0,0.1}>
         { k = Constant<value = int64[3] {5,B,2}>() t = Reshape(x, k) s, h = RNN<hidden_size = 3>(t, w, r)
@@ -94,7 +90,6 @@ def model_of(name: str, rows: int) -> onnx.ModelProto:
     lists = {
         "HS": [0.5, -0.25] * rows,
         "ZS": [0.5] * (3 * rows),
-        "BS": [0.5, 1.0, 1.5],
         "IS": [[n, p] for n in range(rows) for p in (2, 0)],
         "JS": [2, 0] * rows,
         "W24": list(range(24)),

@@ -54,3 +54,26 @@ def test_rows_that_are_not_alike_stay_fixed(text: str) -> None:
     rows = prepared.graph.inputs[0].shape[0]  # type: ignore[index]
     open_batch(prepared, {"x": 0}, int(rows))
     assert not batch_axes(prepared.graph).batchable
+
+
+def test_squeeze_of_an_open_batch_drops_no_row() -> None:
+    """The file drops the rows' axis too where one sample is fed; opened, one sample is a row of it."""
+    text = """g (float[N,1,3] x) => (float[M,3] y) <float[1,3] b = {1,2,3}>
+        { s = Squeeze(x) t = Tanh(s) y = Add(t, b) }"""
+    original = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]>\n{text}')
+    prepared = prepare(load(original))
+    assert not batch_axes(prepared.graph).batchable
+    open_batch(prepared, {"x": 0}, 1)
+    assert batch_axes(prepared.graph).batchable
+    x = rows_for(original, 3)[:, :1, :3]
+    opened = session(to_proto(prepared))
+    (together,) = opened.run(["y"], {"x": x})
+    np.testing.assert_array_equal(together, session(original).run(["y"], {"x": x})[0])
+    np.testing.assert_array_equal(opened.run(["y"], {"x": x[:1]})[0], together[:1])
+
+
+def test_squeeze_that_finds_nothing_else_to_drop_drops_nothing() -> None:
+    text = "g (float[N,3] x) => (float[M,3] y) { s = Squeeze(x) y = Tanh(s) }"
+    prepared = prepare(load(parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]>\n{text}')))
+    open_batch(prepared, {"x": 0}, 1)
+    assert session(to_proto(prepared)).run(["y"], {"x": np.ones((1, 3), np.float32)})[0].shape == (1, 3)

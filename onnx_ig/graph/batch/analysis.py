@@ -39,8 +39,8 @@ class Analysis(Symbols):
     `rows` is the number of rows where the file fixes it, else None. Then free operands may have that many equal entries,
     which stand for one: `narrowed` holds, for each node, those that broadcast, and `widened` those that do not, with
     the axis. `numbered` holds constant indices that name the rows, `moved` nodes of Reshape
-    that take the one row of a fixed batch to another place among the axes, `squeezed` the axes that are dropped beside that
-    of one row.
+    that take the one row of a fixed batch to another place among the axes, `squeezed` the axes that are dropped, where
+    one row is assumed, beside its own.
     """
 
     def __init__(
@@ -246,8 +246,11 @@ class Analysis(Symbols):
             self.moved.add(self._node)
 
     def others_of_one(self, value: ir.Value | None, axis: int) -> list[int] | None:
-        """Axes of length 1 beside the rows', where there is one row and all lengths are known; else None."""
-        if self.rows != 1 or value is None:
+        """Axes of length 1 beside the rows', where one row is assumed and all other lengths are known; else None.
+
+        Also None where the file says that there is one row: what follows counts its axis as gone.
+        """
+        if self.rows != 1 or value is None or value.shape is None or isinstance(value.shape[axis], int):
             return None
         lengths = [d.known for i, d in enumerate(self.dims(value)) if i != axis]
         if None in lengths:

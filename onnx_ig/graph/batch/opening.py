@@ -27,8 +27,8 @@ def open_batch(model: ir.Model, axes: Mapping[str, int], rows: int) -> None:
     `axes` gives the batch axis of the inputs that have one. Dataflow tells which axis of every value runs over the rows;
     constants that hold their number there are replaced by it: the shapes of Reshape and Expand, the ends of Slice, the
     sizes of Resize and AffineGrid. Operands that are the same for all rows are narrowed to one where they are broadcast,
-    widened to the rows where they are not (states of recurrent layers, tokens joined to the rows). With one row, Squeeze
-    drops the rows' axis no more where it names none.
+    widened to the rows where they are not (states of recurrent layers, tokens joined to the rows). Squeeze without axes
+    drops those that it drops where there are several rows.
 
     At `rows` rows the model computes what it did. Whether it keeps rows apart at any number is for `batch_axes` to say.
     """

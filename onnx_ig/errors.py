@@ -15,7 +15,7 @@ OnnxIgWarning (UserWarning)    the answer is given, and something about it shoul
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = [
     "BlockedNode",
@@ -66,22 +66,31 @@ class BlockedNode:
     remedy: str = ""
 
     def __str__(self) -> str:
+        return self.told([self.name])
+
+    def told(self, names: Sequence[str]) -> str:
+        """What is said of nodes `names`, of this operator and blocked for this reason."""
         operator = f"{self.domain}.{self.op_type}" if self.domain else self.op_type
         remedy = f" {self.remedy}" if self.remedy else ""
-        return f"{operator} (node {self.name!r}): {self.reason}.{remedy}"
+        nodes = f"node {names[0]!r}" if len(names) == 1 else f"{len(names)} nodes: {', '.join(map(repr, names))}"
+        return f"{operator} ({nodes}): {self.reason}.{remedy}"
 
 
 class UnsupportedOperatorError(OnnxIgError):
     """Nodes between the inputs and the output cannot be differentiated.
 
-    `nodes` holds one `BlockedNode` for each of them, in graph order; the message lists all.
+    `nodes` holds one `BlockedNode` for each of them, in graph order; the message names all, those of one operator and one
+    reason together.
     """
 
     def __init__(self, nodes: Sequence[BlockedNode]):
         self.nodes = tuple(nodes)
         count = len(self.nodes)
         head = "1 node on the path cannot" if count == 1 else f"{count} nodes on the path cannot"
-        super().__init__("\n  ".join([f"{head} be differentiated:", *map(str, self.nodes)]))
+        alike: dict[BlockedNode, list[str]] = {}
+        for node in self.nodes:
+            alike.setdefault(replace(node, name=""), []).append(node.name)
+        super().__init__("\n  ".join([f"{head} be differentiated:", *(n.told(names) for n, names in alike.items())]))
 
 
 class NoGradientPathError(OnnxIgError):

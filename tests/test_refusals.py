@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import onnx_ig
-from onnx_ig.errors import UnsupportedOperatorError
+from onnx_ig.errors import BlockedNode, UnsupportedOperatorError
 
 IMPORTS = {"": 17, "com.microsoft": 1, "com.microsoft.nchwc": 1, "ai.onnx.ml": 3, "example.org": 1}
 
@@ -71,3 +71,17 @@ def test_a_copy_of_the_node_gives_the_same_reason() -> None:
     with pytest.raises(UnsupportedOperatorError, match="blocked layout") as raised:
         onnx_ig.rewrite(model_of("Conv", "com.microsoft.nchwc", WEIGHT, {}))
     assert "'the node'" in str(raised.value)
+
+
+def test_nodes_of_one_operator_and_reason_are_named_together() -> None:
+    blocked = [
+        BlockedNode("a", "Conv", "example.org", "it is not known", "Write it out."),
+        BlockedNode("b", "Relu", "example.org", "it is not known", "Write it out."),
+        BlockedNode("c", "Conv", "example.org", "it is not known", "Write it out."),
+    ]
+    lines = str(UnsupportedOperatorError(blocked)).splitlines()
+    assert lines == [
+        "3 nodes on the path cannot be differentiated:",
+        "  example.org.Conv (2 nodes: 'a', 'c'): it is not known. Write it out.",
+        "  example.org.Relu (node 'b'): it is not known. Write it out.",
+    ]

@@ -128,10 +128,8 @@ def inspect(
         subject = subject_of(prepared, inputs, output, rules, quantized)
         values = {v.name or "": s.name for s in subject.moved for v in s.values}
         batching = by_dataflow(subject.graph, values, subject.output, None)
-        wider = opened(subject, batching)
-        subject, batching = wider or (subject, batching)
-        axes = batching.axes
-        batch = _batch(batching, wider is not None)
+        subject, batching = opened(subject, batching) or (subject, batching)
+        axes, batch = batching.axes, _batch(batching)
         moved = tuple(
             Moved(v.name or "", s.name, batching.axis(v.name or ""), "zero") for s in subject.moved for v in s.values
         )
@@ -160,11 +158,11 @@ def inspect(
     )
 
 
-def _batch(batching: Batching, opened: bool) -> str:
+def _batch(batching: Batching) -> str:
     """How samples are batched, in words."""
     if batching.mode == "free":
         return "rows are independent (proven)"
-    if opened:
+    if batching.opened:
         return f"{batching.reason}; taken as one of any size (rows proven independent, to be probed on first use)"
     doubt = "candidate, to be probed on first use: " if batching.candidate else ""
     doubt = "one row a run: " if batching.tied else doubt

@@ -45,15 +45,14 @@ def probe(batching: Batching, output: str, feeds: Mapping[str, Array], run: Run)
     first = {n: a if batching.axes[n] is None else np.take(a, [0], batching.axes[n]) for n, a in feeds.items()}
     second = {n: _other(a, feeds[n], batching.axes[n]) for n, a in first.items()}
     axis = batching.axis(output) or 0
-    several = batching.rows is not None and batching.rows > 1
     try:
         alone = [np.asarray(run(row)[output]) for row in (first, second)]
     except RunError as error:
-        if several:
+        if batching.opened:
             return replace(batching, candidate=False)
         reason = f"its rows cannot be run alone ({error})"
         return Batching(dict.fromkeys(batching.axes), mode="single", reason=reason)
-    if not several and any(a.ndim <= axis or a.shape[axis] != 1 for a in alone):
+    if not batching.opened and any(a.ndim <= axis or a.shape[axis] != 1 for a in alone):
         return Batching(
             dict.fromkeys(batching.axes), mode="single", reason="a row alone does not give one row of output"
         )

@@ -30,7 +30,8 @@ class Batching:
     outputs and of the values that move. `mode`: "free" (any number of rows), "rows" (exactly `rows` a run, which do not
     influence each other) or "single" (no batch axis: the feeds are one sample). `reason` says why not "free".
     `candidate`: not proven; a probe may show that rows are independent. `tied`: proven not to be, whatever two rows of a
-    probe may show.
+    probe may show. `opened`: the graph was changed to take any number; with `rows` it computes what the file does, and a
+    probe is to confirm that rows may run together.
     """
 
     axes: Mapping[str, int | None]
@@ -40,6 +41,7 @@ class Batching:
     reason: str = ""
     candidate: bool = False
     tied: bool = False
+    opened: bool = False
 
     @property
     def batched(self) -> bool:

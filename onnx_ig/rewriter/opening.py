@@ -33,8 +33,8 @@ def opened(subject: Subject, batching: Batching) -> tuple[Subject, Batching] | N
         found = by_dataflow(model.graph, wanted, subject.output, given)
         names = (*wanted, subject.output)
         if found.mode == "free" and all(_same_place(subject, batching, changed, found, n) for n in names):
-            reason = batching.reason
-            return changed, replace(found, mode="rows", rows=batching.rows, reason=reason, candidate=True)
+            rows, reason = batching.rows, batching.reason
+            return changed, replace(found, mode="rows", rows=rows, reason=reason, candidate=True, opened=True)
     return None
 
 

@@ -77,3 +77,21 @@ def test_squeeze_that_finds_nothing_else_to_drop_drops_nothing() -> None:
     prepared = prepare(load(parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]>\n{text}')))
     open_batch(prepared, {"x": 0}, 1)
     assert session(to_proto(prepared)).run(["y"], {"x": np.ones((1, 3), np.float32)})[0].shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """g (float[N,2] x) => (float[M,2] y) { s = Constant<value = int64[1] {0}>() e = Constant<value = int64[1] {1}>()
+           a = Constant<value = int64[1] {0}>() y = Slice(x, s, e, a) }""",
+        "g (float[N,3] x) => (float[1,2] y) <int64[1,2,2] i = {0,0,0,2}> { y = GatherND(x, i) }",
+        """g (float[N,3] x) => (float[N,3] y) <int64[1,1,2] i = {0,1}, float[1,1] u = {9}>
+           { y = ScatterND(x, i, u) }""",
+    ],
+    ids=["the first row", "read in the first row", "written to the first row"],
+)
+def test_what_is_meant_for_the_first_of_several_rows_stays_there(text: str) -> None:
+    """The file runs with any number of rows, and says which one it takes: one row is no assumption to make."""
+    prepared = prepare(load(parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]>\n{text}')))
+    open_batch(prepared, {"x": 0}, 1)
+    assert not batch_axes(prepared.graph).batchable

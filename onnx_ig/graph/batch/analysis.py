@@ -240,6 +240,10 @@ class Analysis(Symbols):
             self.numbered[self._node] = value
         return Index(0, leading=True)
 
+    def says_rows(self, value: ir.Value | None, axis: int) -> bool:
+        """Whether the file gives a number for the rows along an axis: what it leaves open it runs with any number."""
+        return value is not None and value.shape is not None and isinstance(value.shape[axis], int)
+
     def move_rows(self) -> None:
         """The node at hand is read as one that moves the rows' axis, and regroups what stands around it."""
         if self._node is not None:
@@ -250,7 +254,7 @@ class Analysis(Symbols):
 
         Also None where the file says that there is one row: what follows counts its axis as gone.
         """
-        if self.rows != 1 or value is None or value.shape is None or isinstance(value.shape[axis], int):
+        if self.rows != 1 or value is None or self.says_rows(value, axis):
             return None
         lengths = [d.known for i, d in enumerate(self.dims(value)) if i != axis]
         if None in lengths:

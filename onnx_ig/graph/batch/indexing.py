@@ -147,9 +147,9 @@ def scatter_nd(a: Analysis, node: ir.Node) -> State:
 def _numbers_of_rows(a: Analysis, data: ir.Value, indices: ir.Value, updates: ir.Value | None = None) -> State:
     """The state of indices; constants that name the rows of a fixed batch, one after another, are numbers of rows."""
     index, read, written = a.state(indices), a.state(data), a.state(updates)
-    named = isinstance(read, Rows) and read.axis == 0
+    named = isinstance(read, Rows) and read.axis == 0 and a.says_rows(data, 0)
     if isinstance(written, Rows) and read == FREE:
-        named = written.axis < a.rank(indices) - 1
+        named = written.axis < a.rank(indices) - 1 and a.says_rows(updates, written.axis)
     return (a.taken_as_numbers(indices) or index) if index == FREE and named else index
 
 

@@ -265,19 +265,19 @@ def slice_(a: Analysis, node: ir.Node) -> State:
         start, end = (None if b is None else b.elements[index] for b in bounds)
         step = steps[index] if steps else 1 if len(rest) < 2 or rest[1] is None else None
         if axis == data_axis:
-            state = _taken(a, state, start, end if step == 1 else None)
+            state = _taken(state, start, end if step == 1 else None, a.rows if a.says_rows(data, axis) else None)
         elif not all(v is None or a.free(v) for v in (starts, ends)) and any(e is None or e.open for e in (start, end)):
             raise Mixes("slices at places that depend on the rows")
     return state
 
 
-def _taken(a: Analysis, state: Rows | Index, start: Size | None, end: Size | None) -> Rows | Index:
+def _taken(state: Rows | Index, start: Size | None, end: Size | None, rows: int | None) -> Rows | Index:
     """A slice along the rows' axis: all of it, or one of the operands that were joined there."""
     if start is None or end is None:
         raise Mixes("takes rows by their position")
-    length = state.length.at(a.rows)
+    length = state.length.at(rows)
     beyond = end.known is not None and end.known >= (_MAX if length.known is None else length.known)
-    if start == Size(0) and (beyond or end.at(a.rows) == length):
+    if start == Size(0) and (beyond or end.at(rows) == length):
         return state
     joined = state.before.known if isinstance(state, Rows) else None
     if not isinstance(state, Rows) or joined is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import io
 import logging
 import tempfile
@@ -32,7 +33,7 @@ def export(case: Case, exporter: str) -> onnx.ModelProto:
             buffer = io.BytesIO()
             torch.onnx.export(
                 case.module, tuple(case.inputs.values()), buffer, dynamo=False, opset_version=17,
-                dynamic_axes={**case.axes, "logits": {0: "N"}}, **names,
+                dynamic_axes={**case.axes, "logits": {0: "N"}} if any(case.axes.values()) else None, **names,
             )  # fmt: skip
             return onnx.load_from_string(buffer.getvalue())
         path = Path(folder) / "model.onnx"
@@ -43,6 +44,12 @@ def export(case: Case, exporter: str) -> onnx.ModelProto:
             external_data=False, **names,
         )  # fmt: skip
         return onnx.load(path)
+
+
+def fixed(case: Case, rows: int) -> Case:
+    """The case with its first rows alone, exported for as many as there are."""
+    inputs = {name: x[:rows] for name, x in case.inputs.items()}
+    return dataclasses.replace(case, inputs=inputs, axes={name: {} for name in inputs})
 
 
 def predicted(case: Case) -> list[tuple[int, ...]]:

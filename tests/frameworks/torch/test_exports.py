@@ -7,6 +7,7 @@ import functools
 import onnx
 import pytest
 
+import onnx_ig
 from tests.frameworks.compare import METHODS, STEPS, agree, alone, explained
 
 alone("torch", "captum", "onnxscript")
@@ -39,6 +40,18 @@ def ours(name: str, exporter: str, method: str) -> exporting.Arrays:
 @pytest.mark.parametrize("name", networks.CASES)
 def test_as_captum(name: str, exporter: str, method: str) -> None:
     agree(ours(name, exporter, method), by_captum(name)[method], smooth=networks.case(name).smooth)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("exporter", exporting.EXPORTERS)
+@pytest.mark.parametrize("name", networks.CASES)
+def test_exported_for_a_fixed_batch(name: str, exporter: str, rows: int) -> None:
+    """Three samples of a file for one or two are what captum gives for three."""
+    case = networks.case(name)
+    model = exporting.export(exporting.fixed(case, rows), exporter)
+    found = explained(model, case.feeds, exporting.predicted(case))
+    agree(found, by_captum(name)["integrated_gradients"], smooth=case.smooth)
+    assert onnx_ig.inspect(model).batch.startswith(f"the model's batch is fixed at {rows}; taken as one of any size")
 
 
 @pytest.mark.parametrize("name", networks.CASES)

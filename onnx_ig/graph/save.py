@@ -88,11 +88,13 @@ def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
     The files appear whole or not at all: they are written in a scratch folder beside and moved, and where a move fails
     what was there before is put back. The model in memory is not changed, and may be read from the very files that are
     replaced.
-    Raises OptionError for what is no path, ModelError where the folder does not exist or cannot be written.
+    Raises OptionError for what is no path, ModelError where the folder does not exist or cannot be written, or where
+    another model's weights would be lost.
     """
     path = check_place(path)
     external = _beside(model)
     data = f"{path.name}.data"
+    _check_weights_stay(model, path, path.parent / data)
     try:
         with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
             scratch = Path(folder)
@@ -105,6 +107,18 @@ def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
             _move(scratch, path.parent, names)
     except OSError as error:
         raise ModelError(f"{path} cannot be written: {error}") from error
+
+
+def _check_weights_stay(model: ir.Model, path: Path, data: Path) -> None:
+    """Refuse to write over weights that the model was read from, but for a model over its own files."""
+    tensors = (v.const_value for g in model.graphs() for v in g.initializers.values())
+    for file in {Path(t.path) for t in tensors if isinstance(t, ir.ExternalTensor)}:
+        taken = next((p for p in (path, data) if p.exists() and file.exists() and p.samefile(file)), None)
+        if taken == path or (taken == data and not path.exists()):
+            raise ModelError(
+                f"{path} cannot be written: {taken} holds weights of the model that is read, which would lose them; "
+                "write to another name"
+            )
 
 
 def _keep_mapped(model: ir.Model) -> None:

@@ -77,6 +77,20 @@ def test_a_model_over_its_own_files(external: Path) -> None:
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(inside.graph.initializer[1]), W)
 
 
+@pytest.mark.parametrize("name", ["m.bin", "out.onnx"])
+def test_weights_of_the_model_that_is_read_are_not_written_over(external: Path, name: str) -> None:
+    if name == "out.onnx":  # its data file would be the one that the model reads
+        (external.parent / "m.bin").rename(external.parent / "out.onnx.data")
+        proto = onnx.load(external, load_external_data=False)
+        next(e for e in proto.graph.initializer[0].external_data if e.key == "location").value = "out.onnx.data"
+        external.write_bytes(proto.SerializeToString())
+    before = files(external.parent)
+    with pytest.raises(ModelError, match="holds weights of the model that is read"):
+        onnx_ig.add_gradients(external, save_as=external.parent / name)
+    assert files(external.parent) == before
+    np.testing.assert_allclose(run_file(external), X @ W, rtol=1e-6)
+
+
 def test_gradients_of_a_model_over_its_own_files(external: Path) -> None:
     returned = onnx_ig.add_gradients(external, save_as=external)
     session = ort.InferenceSession(external, providers=["CPUExecutionProvider"])

@@ -126,7 +126,7 @@ def attribute_command(
     onnx-ig attribute model.onnx --text "Not bad at all!"
 
     Prints the prediction, how far the attributions are from complete (delta), and the features that matter most, and
-    leaves a picture. Samples that cannot be fed are told and passed over. With --save, many samples are kept in
+    leaves a picture. Samples that cannot be fed are told and passed over. With --save, samples are kept in
     FILE.npz.partial as they are finished: when a run is broken off, the same command goes on from there.
     """
     from onnx_ig.cli.drawing import Drawing

@@ -1,4 +1,4 @@
-"""Attributing all samples of a call: in one go where they are few, else block by block, kept as they are finished."""
+"""Attributing all samples of a call: in one go or, where a file is wanted, block by block, kept as they are finished."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Output", "attribute_all"]
 
-_FEW = 16
-"""Samples that are worked on in one go even where a file is wanted."""
 _OUTPUTS = (
     "as_json", "plot", "no_plot", "kinds", "colours", "sign", "vmin", "vmax", "top", "memory", "providers", "save",
 )  # fmt: skip
@@ -146,7 +144,7 @@ def attribute_all(
     count = work.count
     path = None if output.save is None else _npz(output.save)
     kept = None
-    if path is not None and count > _FEW and not options.get("path"):
+    if path is not None and count > 1 and not options.get("path"):
         kept = Kept(path, fingerprint(output.model, {k: v for k, v in given.items() if k not in _OUTPUTS}))
     whole = kept is None and not work.files
     moved = [s.name for s in explainer.subject.moved]

@@ -21,7 +21,7 @@ from onnx_ig.runtime.writing import whole_file
 
 __all__ = ["Block", "Kept", "blocks", "rows_apart"]
 
-_FIRST = 16
+_FIRST = 1
 _MOST = 1024
 _SECONDS = 10.0
 """A block grows until it takes so long: that much is lost at most."""

@@ -81,18 +81,31 @@ def break_after(monkeypatch: pytest.MonkeyPatch, blocks: int) -> list[int]:
 @pytest.mark.filterwarnings("ignore::onnx_ig.errors.OnnxIgWarning")
 def test_a_run_that_is_broken_off_goes_on(files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        break_after(patch, 1)
+        break_after(patch, 4)
         broken = run(*saved(["--n-steps=20"]), status=1)
-    assert "16 of 50 samples are kept in a.npz.partial; the same command goes on from there" in broken.stderr
+    assert "15 of 50 samples are kept in a.npz.partial; the same command goes on from there" in broken.stderr
     assert not (files / "a.npz").exists()
     with monkeypatch.context() as patch:
         sizes = break_after(patch, -1)
         again = run(*saved(["--n-steps=20", "--json"]))
-    assert sum(sizes) == 34
+    assert sum(sizes) == 35
     record = parsed(again)
     assert [row["sample"] for row in record["results"]] == list(range(50))
     assert record["gradients"] == 1000
     same("a.npz", X, n_steps=20)
+
+
+def test_few_slow_samples_are_kept_too(files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez(files / "x.npz", x=X[:3])
+    monkeypatch.setattr("onnx_ig.explain.long_runs._SECONDS", 0.0)
+    with monkeypatch.context() as patch:
+        break_after(patch, 2)
+        assert "2 of 3 samples are kept in a.npz.partial" in run(*saved(["--n-steps=20"]), status=1).stderr
+    with monkeypatch.context() as patch:
+        sizes = break_after(patch, -1)
+        run(*saved(["--n-steps=20"]))
+    assert sizes == [1]
+    same("a.npz", X[:3], n_steps=20)
 
 
 @pytest.mark.filterwarnings("ignore::onnx_ig.errors.OnnxIgWarning")
@@ -166,7 +179,7 @@ def test_what_is_kept_is_told_of_other_errors_too(files: Path, run: Run, monkeyp
         patch.setattr(Attribution, "save", full)
         told = run(*saved(["--n-steps=4"]), status=1).stderr
     assert "cannot be written: No space left on device" in told
-    assert "16 of 50 samples are kept in a.npz.partial" in told
+    assert "1 of 50 samples are kept in a.npz.partial" in told
     run(*saved(["--n-steps=4"]))
     same("a.npz", X, n_steps=4)
 
@@ -270,14 +283,14 @@ def test_a_folder_goes_on_too(folder: Path, run: Run, monkeypatch: pytest.Monkey
 
     def counted(self: Explainer, feeds: Any, *rest: Any, **named: Any) -> Any:
         calls.append(len(feeds["image"]))
-        if len(calls) == 2:
+        if len(calls) == 5:
             raise KeyboardInterrupt
         return original(self, feeds, *rest, **named)
 
     monkeypatch.setattr(Explainer, "attribute", counted)
     run(*command, status=1)
     text = run(*command).stdout
-    assert calls == [16, 24, 16, 8]
+    assert calls == [1, 2, 4, 8, 16, 1, 2, 4, 8, 10]
     assert text.count("photos/") == 40
 
 
@@ -352,7 +365,7 @@ def test_pictures_that_a_broken_run_owes_are_drawn_later(
 
     with monkeypatch.context() as patch:
         patch.setattr("onnx_ig.cli.drawing.picture", broken)
-        assert "16 of 40 samples are kept" in run(*command, status=1).stderr
+        assert "7 of 40 samples are kept" in run(*command, status=1).stderr
     record = parsed(run(*command))
     assert len(seen) == 40
     assert old.read_text() == "picture"

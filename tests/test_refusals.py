@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -85,3 +86,20 @@ def test_nodes_of_one_operator_and_reason_are_named_together() -> None:
         "  example.org.Conv (2 nodes: 'a', 'c'): it is not known. Write it out.",
         "  example.org.Relu (node 'b'): it is not known. Write it out.",
     ]
+
+
+@pytest.mark.parametrize("made", [onnx_ig.Explainer, onnx_ig.rewrite])
+@pytest.mark.parametrize("nodes", ["y = Sign(h)", "b = Greater(h, w) y = Cast<to = 1>(b)"])
+def test_the_values_before_a_derivative_of_zero_are_the_users_own(nodes: str, made: Any) -> None:
+    text = f"g (float[N,3] x) => (float[N,3] y) <float[3] w = {{1,2,3}}> {{ t = Tanh(x) h = Mul(t, w) {nodes} }}"
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]>\n{text}')
+    with pytest.raises(onnx_ig.NoGradientPathError, match="output=, for example 'h'") as raised:
+        made(model)
+    assert raised.value.before == ("h",)
+    made(model, output="h")
+
+
+def test_where_nothing_before_it_has_a_derivative_another_method_is_named() -> None:
+    text = '<ir_version: 10, opset_import: ["" : 20]> g (float[N,3] x) => (float[N,3] y) { y = Sign(x) }'
+    with pytest.raises(onnx_ig.NoGradientPathError, match="perturbation"):
+        onnx_ig.Explainer(onnx.parser.parse_model(text))

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 ORIGIN = "onnx_ig.origin"
-"""Key in `node.meta` of a copied node: the name of the user's node that it is a copy of."""
+"""Key in the `meta` of a copied node or value: the name of the user's that it is a copy of."""
 
 _SHARED_BYTES = 1024
 """Initializers of this size and more are not repeated in copies of a subgraph."""
@@ -196,3 +196,4 @@ def _describe(copy: ir.Value, original: ir.Value, op: Emitter) -> None:
     copy.type = original.type
     copy.shape = None if original.shape is None else original.shape.copy()
     copy.meta.update(original.meta)
+    copy.meta[ORIGIN] = original.meta.get(ORIGIN, original.name)

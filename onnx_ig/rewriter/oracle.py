@@ -94,7 +94,8 @@ def no_path(wrt: Sequence[str], output: str, walk: Walk) -> NoGradientPathError:
     """The error for a walk that reached none of `wrt`."""
     names = ", ".join(map(repr, wrt))
     zeros = [f"{n.op_type} ({n.meta.get(ORIGIN, n.name)})" for n in walk.zeros]
-    before = [v.name or "" for n in walk.zeros for v in n.inputs if v is not None and is_float(v.dtype)]
+    floats = [v for n in walk.zeros for v in n.inputs if v is not None and is_float(v.dtype)]
+    before = list(dict.fromkeys(v.meta[ORIGIN] for v in floats if ORIGIN in v.meta))  # inputs and weights have none
     if not zeros:
         return NoGradientPathError(
             f"{output!r} does not depend on {names} through floating-point values; choose others"
@@ -104,4 +105,6 @@ def no_path(wrt: Sequence[str], output: str, walk: Walk) -> NoGradientPathError:
     )
     if before:
         message += f". Attribute a value before it with output=, for example {', '.join(map(repr, before[:3]))}"
+    else:
+        message += ". No value before it can be attributed; a perturbation method (occlusion) explains such a model"
     return NoGradientPathError(message, zeros, before)

@@ -95,6 +95,7 @@ def test_a_run_that_is_broken_off_goes_on(files: Path, run: Run, monkeypatch: py
     same("a.npz", X, n_steps=20)
 
 
+@pytest.mark.filterwarnings("ignore::onnx_ig.errors.OnnxIgWarning")
 def test_few_slow_samples_are_kept_too(files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez(files / "x.npz", x=X[:3])
     monkeypatch.setattr("onnx_ig.explain.long_runs._SECONDS", 0.0)

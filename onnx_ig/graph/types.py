@@ -13,7 +13,7 @@ from onnx_ig.graph.fill import Known, fill, known
 from onnx_ig.graph.resize_shapes import rounds
 from onnx_ig.graph.sparse import proto_graphs
 
-__all__ = ["infer", "infer_missing"]
+__all__ = ["bare_copy", "infer", "infer_missing"]
 
 _log = logging.getLogger(__name__)
 _KEPT_BYTES = 1024  # constants up to here stay in the copy that inference sees: shapes, axes, sizes
@@ -55,8 +55,12 @@ def infer_missing(model: ir.Model) -> None:
     _run(model, list(model.graphs()))
 
 
-def _run(model: ir.Model, graphs: Sequence[ir.Graph]) -> None:
-    """One pass of onnx's inference; fills what is missing and changes nothing else."""
+def bare_copy(model: ir.Model) -> onnx.ModelProto:
+    """The model as onnx's inference is to see it: large weights are inputs, small constants are spelled out.
+
+    Operators whose inference is wrong are of a domain that it does not know.
+    """
+    graphs = list(model.graphs())
     with _weights_as_inputs(model.graph, graphs):
         proto = ir.to_proto(model)
         _spell_out_constants(model.graph, proto.graph)
@@ -67,6 +71,12 @@ def _run(model: ir.Model, graphs: Sequence[ir.Graph]) -> None:
             continue
         if node.op_type == "Attention" or (node.op_type == "Resize" and node.output[0] in rounded):
             node.domain = _UNKNOWN  # its inference is wrong: see attention_shapes and resize_shapes
+    return proto
+
+
+def _run(model: ir.Model, graphs: Sequence[ir.Graph]) -> None:
+    """One pass of onnx's inference; fills what is missing and changes nothing else."""
+    proto = bare_copy(model)
     try:
         inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
     except Exception as error:  # inference is a help, and what it raises on malformed graphs is of many kinds

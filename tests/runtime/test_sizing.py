@@ -98,7 +98,7 @@ def test_an_estimate_that_is_too_small_is_found_out(machine: Machine) -> None:
 
 
 def test_rows_that_take_six_times_their_estimate_stay_within_the_budget(machine: Machine) -> None:
-    """As transformers do: what is estimated below half of the budget is tried all the same."""
+    """What is estimated below half of the budget is tried all the same."""
     machine.row = 6 * MB
     forward(machine, 100, Split(budget=300 * MB), estimate=MB)
     assert machine.held <= 300 * MB

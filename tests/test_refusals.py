@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import onnx_ig
-from onnx_ig.errors import BlockedNode, UnsupportedOperatorError
+from onnx_ig.errors import BlockedNode, RunError, UnsupportedOperatorError
 
 IMPORTS = {"": 17, "com.microsoft": 1, "com.microsoft.nchwc": 1, "ai.onnx.ml": 3, "example.org": 1}
 
@@ -103,3 +103,16 @@ def test_where_nothing_before_it_has_a_derivative_another_method_is_named() -> N
     text = '<ir_version: 10, opset_import: ["" : 20]> g (float[N,3] x) => (float[N,3] y) { y = Sign(x) }'
     with pytest.raises(onnx_ig.NoGradientPathError, match="perturbation"):
         onnx_ig.Explainer(onnx.parser.parse_model(text))
+
+
+def test_an_operator_that_no_runtime_knows_is_refused_by_the_explainer_too() -> None:
+    with pytest.raises(UnsupportedOperatorError, match=r"example.org.Relu .node 'the node'.*model-local function"):
+        onnx_ig.Explainer(model_of("Relu", "example.org", {}, {}))
+
+
+def test_an_operator_off_the_path_that_the_runtime_lacks() -> None:
+    model = model_of("Identity", "", {}, {})
+    model.graph.node.append(helper.make_node("Relu", ["x"], ["z"], domain="example.org"))
+    model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, None))
+    with pytest.raises(RunError, match=r"example.org:Relu.*register_custom_ops_library"):
+        onnx_ig.Explainer(model, output="y")

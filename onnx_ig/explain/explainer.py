@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_ig.arguments import check_count
 from onnx_ig.arrays import as_array
-from onnx_ig.errors import FeedError, OptionError
+from onnx_ig.errors import FeedError, OptionError, RunError
 from onnx_ig.explain.baselines import baseline_arrays, held_masks, path_arrays, reference_arrays
 from onnx_ig.explain.calibration import calibrate
 from onnx_ig.explain.findings import warn_about, warn_unmet
@@ -17,6 +17,7 @@ from onnx_ig.explain.models import Models
 from onnx_ig.explain.probe import Shapes, probe, shapes_of_rows
 from onnx_ig.explain.refine import CAP, LEAST, Goal
 from onnx_ig.explain.run import Job, attribute_target
+from onnx_ig.gradients import add_gradients
 from onnx_ig.graph.load import ModelLike
 from onnx_ig.graph.sources import declared_shape
 from onnx_ig.methods import Method, method_named
@@ -77,7 +78,14 @@ class Explainer:
         values = {v.name or "": s.name for s in self.subject.moved for v in s.values}
         self.batching = by_dataflow(self.subject.graph, values, self.subject.output, batch_axes)
         self.subject, self.batching = opened(self.subject, self.batching) or (self.subject, self.batching)
-        self._models = Models(self.subject, self.method, providers, session_options, runtime)
+        try:
+            self._models = Models(self.subject, self.method, providers, session_options, runtime)
+        except RunError:
+            # What has no derivative is refused in our words, also where the runtime has no kernel for it.
+            add_gradients(
+                self.subject.model, self.subject.output, list(values), rules=self.method.rules, quantized=quantized
+            )
+            raise
         self._by_dataflow = self.batching
         self._probed: Shapes | None = None
         self._models.check(self.batching)

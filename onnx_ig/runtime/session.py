@@ -100,7 +100,10 @@ class Session:
         try:
             self._session = ort.InferenceSession(source, options, providers=chosen)
         except Exception as error:
-            raise RunError(f"ONNX Runtime cannot load the model: {_first_line(error)}") from error
+            told = _first_line(error)
+            if "not a registered function/op" in told:
+                told += "; give session_options= with register_custom_ops_library, or a model without the operator"
+            raise RunError(f"ONNX Runtime cannot load the model: {told}") from error
         self.inputs: dict[str, Any] = {i.name: i for i in self._session.get_inputs()}
         self.outputs: list[str] = [o.name for o in self._session.get_outputs()]
         self.shapes: dict[str, list[int | str | None]] = {o.name: o.shape for o in self._session.get_outputs()}

@@ -38,7 +38,9 @@ class Need:
 class Rule(Protocol):
     """What `Bisected` and `Nested` have in common. `count` values were put, and are held.
 
-    `refine` gives the rule to go on with: itself, or one of the other kind with all values.
+    `misses` gives the widths of the gaps between nodes, as shares of their far ends, and the change of the score in each
+    that its share of the answer does not account for; empty where a rule has no gaps of its own. `refine` gives the rule to
+    go on with: itself, or one of the other kind with all values.
     """
 
     pending: Array
@@ -49,6 +51,8 @@ class Rule(Protocol):
     def total(self) -> Array: ...
 
     def change(self) -> Array: ...
+
+    def misses(self) -> tuple[Array, Array]: ...
 
     def refine(self, need: Need, most: int) -> Rule: ...
 
@@ -187,15 +191,20 @@ class Bisected:
         """What the newest nodes changed, float64 [d]."""
         return self._sum(self._changes())
 
+    def misses(self) -> tuple[Array, Array]:
+        """Widths of all gaps over their far ends, float64 [nodes + 1], and the change of each score less its trapezoid."""
+        widths = self._widths()
+        inner = (self._slopes[1:] + self._slopes[:-1]) / 2
+        slopes = np.concatenate([self._slopes[:1], inner, self._slopes[-1:]])
+        return widths / np.append(self._nodes, 1), np.diff(self._scores) - widths * slopes
+
     def refine(self, need: Need, most: int) -> Rule:
         """Want values in the gaps that need them, at most `most`; none where values are not finite."""
         widths = self._widths()
         jumps = widths * np.concatenate([self._steps[:1], self._steps, self._steps[-1:]])
         indicators = _unit(jumps) * (1.0 if need.agreement else 0.5)
         if need.completeness:
-            inner = (self._slopes[1:] + self._slopes[:-1]) / 2
-            slopes = np.concatenate([self._slopes[:1], inner, self._slopes[-1:]])
-            indicators = indicators + _unit(np.abs(np.diff(self._scores) - widths * slopes))
+            indicators = indicators + _unit(np.abs(self.misses()[1]))
         order = np.argsort(-indicators, kind="stable")
         carried = np.cumsum(indicators[order] ** 2)
         if np.isfinite(carried[-1]):
@@ -270,6 +279,10 @@ class Nested:
     def change(self) -> Array:
         """What the last level of every cell changed, float64 [d]."""
         return np.asarray(sum(map(self._changes, range(len(self._values)))))
+
+    def misses(self) -> tuple[Array, Array]:
+        """Of no gaps: a smooth integrand that misses goes on by bisection."""
+        return np.zeros(0), np.zeros(0)
 
     def refine(self, need: Need, most: int) -> Rule:
         """Want the next level in the cells that changed most, as far as `most` values go."""

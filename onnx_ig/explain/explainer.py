@@ -125,7 +125,8 @@ class Explainer:
                 within this share of it, and the attributions by two rules differ by less than ten times this share of
                 their norm. Where these are tiny, a twentieth of the range of F along the path takes their place (over the
                 root of the number of features, for the norm). Not finer than the model's type rounds. A warning says where it
-                cannot be met.
+                cannot be met. A sample ends early where rules agree and more gradients do not bring the sum closer: the
+                gradient of a quantised model goes straight through its roundings, that of a jump is zero.
             internal_batch_size: most rows (samples x steps) in one run; None chooses it by the sizes of activations, a
                 short trial and the budget. Peak memory grows with neither samples, steps, references nor targets.
             memory_budget: bytes or a text such as "2GB" that runs may take beyond the loaded model; None: half of what
@@ -200,8 +201,8 @@ class Explainer:
         result.quadrature = rule or None
         if job.goal is not None:
             result.tolerance, result.n_steps, result.quadrature = job.goal.tolerance, None, job.goal.rule_name
-            unmet = np.stack([a.unmet for a in answers], axis=-1)
-            warn_unmet(result, unmet, job.goal.cap, split.notes.get("refinement"))
+            unmet, stalled = (np.stack(a, axis=-1) for a in zip(*((a.unmet, a.stalled) for a in answers), strict=True))
+            warn_unmet(result, unmet, stalled, job.goal.cap, split.notes.get("refinement"))
         self._models.report_non_finite(result, batching, job)
         if len(job.starts) == 1 and self.method.complete:
             warn_about(result, moved, job.starts[0])

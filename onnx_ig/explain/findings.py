@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from onnx_ig.errors import OnnxIgWarning
+from onnx_ig.explain.stalls import REASON
 from onnx_ig.runtime.result import Attribution
 from onnx_ig.runtime.session import Array
 
@@ -52,19 +53,32 @@ def warn_about(result: Attribution, moved: Mapping[str, Array], baselines: Mappi
         )
 
 
-def warn_unmet(result: Attribution, unmet: Array, cap: int, why: str | None) -> None:
-    """Warn where a tolerance is not met; `unmet` [N, K] says which samples, for any of K targets, `why` if not by `cap`."""
+def warn_unmet(result: Attribution, unmet: Array, stalled: Array, cap: int, why: str | None) -> None:
+    """Warn where a tolerance is not met; `unmet` [N, K] says which samples, for any of K targets.
+
+    `stalled` [N, K]: those of them that no more gradients help; `why`, if the others did not end by `cap`.
+    """
     bad = np.flatnonzero(unmet.any(axis=1))
     if not len(bad):
         return
+    hopeless = int(stalled.any(axis=1).sum())
     share = result.relative_delta.reshape(len(unmet), -1)[bad].max(axis=1)
     place = int(np.argmax(np.nan_to_num(share, nan=np.inf)))
     worst = int(bad[place])
     error = 0.0 if result.error_estimate is None else float(result.error_estimate.reshape(len(unmet), -1)[worst].max())
-    remedy = f"n_steps={2 * cap} or a larger tolerance may do" if why is None else f"{why}; a larger one may do"
+    within, remedies = f" within {cap} gradients each", list[str]()
+    if hopeless < len(bad):
+        remedies.append(
+            f"n_steps={2 * cap} or a larger tolerance may do" if why is None else f"{why}; a larger one may do"
+        )
+    else:
+        within = ""
+    if hopeless:
+        remedies.append(f"{hopeless} of them ended early, as {REASON}")
     _warn(
-        f"tolerance={result.tolerance:g} is not met for {len(bad)} of {len(unmet)} samples within {cap} gradients each "
-        f"(worst: sample {worst}, delta {share[place]:.2%} of F(x) - F(baseline), estimated error {error:.2g}): {remedy}"
+        f"tolerance={result.tolerance:g} is not met for {len(bad)} of {len(unmet)} samples{within} "
+        f"(worst: sample {worst}, delta {share[place]:.2%} of F(x) - F(baseline), estimated error {error:.2g}): "
+        + "; ".join(remedies)
     )
 
 

@@ -28,7 +28,8 @@ class Integral:
     """One target, one start: sums over the path by value, as the step model gives them.
 
     `difference`: of two rules, by value; None where there is no second rule. `error` [N] in its stead where only its
-    norm is known. `gradients` and `forwards` spent on each sample, `unmet` the samples that miss the tolerance, [N].
+    norm is known. `gradients` and `forwards` spent on each sample, `unmet` the samples that miss the tolerance, [N];
+    `stalled` those of them that no more gradients help.
     """
 
     totals: dict[str, Array]
@@ -37,6 +38,7 @@ class Integral:
     difference: dict[str, Array] | None = None
     error: Array | None = None
     unmet: Array | None = None
+    stalled: Array | None = None
     given: dict[str, Array] = field(default_factory=dict)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnx_ig.explain.integral import MARGIN, Integral
 from onnx_ig.explain.looking import Look
+from onnx_ig.explain.stalls import Stall
 from onnx_ig.graph.sources import Source
 from onnx_ig.refinement import Bisected, Need, Nested, Rule, cells_of
 from onnx_ig.rewriter.step import StepPlan
@@ -84,6 +85,7 @@ class _Sample:
     fresh: list[Array] = field(default_factory=list)
     scores: Array = field(default_factory=lambda: np.zeros(0))
     track: list[Array] = field(default_factory=list)
+    stall: Stall = field(default_factory=Stall)
 
 
 class _Layout:
@@ -164,8 +166,9 @@ class _Refinement:
         self.totals: dict[str, Array] = {}
         self.tracks: dict[int, Array] = {}
         self.result = Integral(
-            {}, np.zeros(job.n, np.int64), np.zeros(job.n, np.int64), error=np.zeros(job.n), unmet=np.zeros(job.n, bool)
-        )
+            {}, np.zeros(job.n, np.int64), np.zeros(job.n, np.int64), error=np.zeros(job.n), unmet=np.zeros(job.n, bool),
+            stalled=np.zeros(job.n, bool),
+        )  # fmt: skip
         self.bytes = min(job.split.budget // 8, 2**29)
         """That values of unfinished samples may take; one sample more may take as much again."""
 
@@ -269,12 +272,16 @@ class _Refinement:
             return False
         total, change = rule.total(), rule.change()
         size, off = self.layout.norm(total), self.layout.norm(change)
-        missed = abs(float(total.sum()) - sample.change)
+        missed = float(total.sum()) - sample.change
         need = Need(
-            completeness=not missed <= max(goal.tolerance * abs(sample.change), sample.floor),
+            completeness=not abs(missed) <= max(goal.tolerance * abs(sample.change), sample.floor),
             agreement=not off <= AGREE * goal.tolerance * max(size, sample.least / np.sqrt(self.layout.features)),
         )
-        if need.completeness or need.agreement:
+        if need.completeness and not need.agreement and sample.stall.seen(rule, missed):
+            self.result.unmet[sample.index] = self.result.stalled[sample.index] = True  # type: ignore[index]
+        elif need.completeness or need.agreement:
+            if need.agreement:
+                sample.stall.restart()
             most = min(goal.cap, max(self._room(), _EXPECTED)) - rule.count
             if most > 0:
                 rule = sample.rule = rule.refine(need, most)

@@ -84,6 +84,7 @@ class Answer:
     gradients: Array
     forwards: Array
     unmet: Array
+    stalled: Array
 
 
 def attribute_target(models: Models, batching: Batching, job: Job, target: Target, prediction: Array) -> Answer:
@@ -92,7 +93,8 @@ def attribute_target(models: Models, batching: Batching, job: Job, target: Targe
     totals: dict[str, Array] = {}
     difference: dict[str, Array] | None = {}
     curves: dict[str, Array] = {}
-    before, error, unmet = np.zeros(job.n), np.zeros(job.n), np.zeros(job.n, bool)
+    before, error = np.zeros(job.n), np.zeros(job.n)
+    unmet, stalled = np.zeros(job.n, bool), np.zeros(job.n, bool)
     gradients, forwards = np.zeros(job.n, np.int64), np.zeros(job.n, np.int64)
     types = {s.name: s.values[0].dtype.numpy() for s in models.subject.moved if s.values[0].dtype is not None}
     for start in job.starts:
@@ -124,9 +126,10 @@ def attribute_target(models: Models, batching: Batching, job: Job, target: Targe
         _add(totals, found.totals)
         gradients += found.gradients
         forwards += found.forwards
-        if found.error is not None and found.unmet is not None:
+        if found.error is not None and found.unmet is not None and found.stalled is not None:
             error += found.error
             unmet |= found.unmet
+            stalled |= found.stalled
         if found.difference is None:
             difference = None
         elif difference is not None:
@@ -142,14 +145,16 @@ def attribute_target(models: Models, batching: Batching, job: Job, target: Targe
     error /= count
     if not models.method.complete:
         nothing = np.full(job.n, np.nan)
-        return Answer(attributions, full, curves, prediction, nothing, nothing, error, gradients, forwards, unmet)
+        return Answer(
+            attributions, full, curves, prediction, nothing, nothing, error, gradients, forwards, unmet, stalled
+        )
     before /= count
     delta = sum(_total(attributions[s.name], batching.axis(s.name)) for s in models.subject.moved) - (
         prediction - before
     )
     features = max(1, sum(a.size for a in attributions.values()) // job.n)
     error = np.maximum(error, MARGIN * np.abs(delta) / np.sqrt(features))  # no error of that sum is smaller
-    return Answer(attributions, full, curves, prediction, before, delta, error, gradients, forwards, unmet)
+    return Answer(attributions, full, curves, prediction, before, delta, error, gradients, forwards, unmet, stalled)
 
 
 def _add(totals: dict[str, Array], shares: Mapping[str, Array]) -> None:

@@ -133,7 +133,7 @@ class ServedModel:
             n_steps=manifest.n_steps, quadrature=manifest.quadrature, feeds=feeds, labels=self.labels,
             gradients=(manifest.n_steps or 1) * len(delta), forwards=2 * len(delta),
             axes={name: i.batch_axis for name, i in manifest.inputs.items()},
-            notes=() if manifest.batchable else (f"one step a run: {manifest.reason}",),
+            notes=() if manifest.batchable else (f"the feeds are one sample, one step a run: {manifest.reason}",),
         )  # fmt: skip
 
     def _prediction(self, outputs: Mapping[str, Array], index: Array, n: int) -> Array:

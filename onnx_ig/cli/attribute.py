@@ -117,7 +117,8 @@ def attribute_command(
     as_json: bool,
     **pictures: Any,
 ) -> None:
-    """Attribute an output of MODEL to its inputs: a photograph or a folder of them, numbers (.npy .npz .csv) or a text.
+    """Attribute an output of MODEL to its inputs: a photograph or a folder of them, numbers (.npy .npz .csv) or texts
+    (.txt, one a line).
 
     \b
     onnx-ig attribute model.onnx photo.jpg

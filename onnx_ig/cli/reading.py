@@ -71,17 +71,21 @@ def read_inputs(
 ) -> Reading:
     """Read `FILE` and `NAME=FILE` (or `NAME=VALUE`) items and texts.
 
-    Several files for one input are its samples, in order. `preprocessing` overrides that of the model's file.
+    Several files for one input are its samples, in order; the lines of a .txt file are texts. `preprocessing` overrides
+    that of the model's file.
     Raises FeedError where a file cannot be read or fed, OptionError where it is not clear for which input it is.
     """
     reading = Reading()
     parts: dict[str, list[NDArray[Any]]] = {}
     known = {**signature.metadata.preprocessing, **(preprocessing or {})}
     bare: list[Path] = []
+    token_inputs = [p.name for p in signature.texts()]
     for item in items:
         name, value = assigned(item, signature)
-        if name is None:
-            bare.append(_existing(Path(value)))
+        if Path(value).suffix.lower() == ".txt" and signature.metadata.vocabulary and name in (None, *token_inputs):
+            texts = [*texts, *_lines(_existing(Path(value)))]
+        elif name is None:
+            bare.append(_existing(Path(value), signature))
         else:
             _take(reading, parts, signature.ports[name], value, known)
     if texts:
@@ -131,17 +135,30 @@ def read_array(value: str, port: Port, spec: Preprocessing | None) -> NDArray[An
     raise _unknown_ending(path)
 
 
-def _existing(path: Path) -> Path:
+def _existing(path: Path, signature: Signature | None = None) -> Path:
     if path.is_dir():
         raise FeedError(f"{path} is a folder; give a file")
     if not path.exists():
-        raise FeedError(f"there is no file {path}")
+        takes_texts = signature is not None and signature.metadata.vocabulary is not None
+        raise FeedError(f"there is no file {path}" + ("; a text goes behind --text" if takes_texts else ""))
     return path
+
+
+def _lines(path: Path) -> list[str]:
+    """The texts of a file, one a line."""
+    try:
+        found = [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        raise FeedError(f"{path} is not text in UTF-8: {error}") from error
+    if not found:
+        raise FeedError(f"{path} holds no text")
+    return found
 
 
 def _unknown_ending(path: Path) -> FeedError:
     known = ", ".join((".npy", ".npz", *TABLES, *ENDINGS))
-    return FeedError(f"{path} ends in {path.suffix or 'nothing'}, and only these can be read: {known}")
+    hint = " (.txt where the model's file carries a vocabulary)" if path.suffix.lower() == ".txt" else ""
+    return FeedError(f"{path} ends in {path.suffix or 'nothing'}, and only these can be read: {known}{hint}")
 
 
 def _listed(names: Iterable[str]) -> str:

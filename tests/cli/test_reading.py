@@ -113,6 +113,24 @@ def test_texts_fill_the_masks_beside(tmp_path: Path) -> None:
     np.testing.assert_array_equal(given.feeds["attention_mask"], [[1, 0]])
 
 
+@pytest.mark.parametrize("item", ["{}", "ids={}"])
+def test_the_lines_of_a_file_are_texts(tmp_path: Path, item: str) -> None:
+    _, known = open_model(str(models.text(tmp_path / "m.onnx")))
+    (tmp_path / "a.txt").write_text("\ufeffGood film\n\n  [start] bad \n", "utf-8")
+    reading = read_inputs([item.format(tmp_path / "a.txt")], [], known)
+    np.testing.assert_array_equal(reading.feeds["ids"], [[3, 5], [2, 4]])
+    assert reading.sources == ["Good film", "[start] bad"]
+    for content, words in ((b" \n", "holds no text"), (b"\xff\xfe", "not text in UTF-8")):
+        (tmp_path / "a.txt").write_bytes(content)
+        with pytest.raises(FeedError, match=words):
+            read_inputs([item.format(tmp_path / "a.txt")], [], known)
+    with pytest.raises(FeedError, match="a text goes behind --text"):
+        read_inputs(["so good"], [], known)
+    (tmp_path / "a.txt").write_text("good")
+    with pytest.raises(FeedError, match=r"\.txt where the model's file carries a vocabulary"):
+        read_inputs([str(tmp_path / "a.txt")], [], signature(A))
+
+
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize(
     ("items", "texts", "error", "words"),

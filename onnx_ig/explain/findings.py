@@ -19,7 +19,8 @@ _RELATIVE_DELTA = 0.05
 
 
 def warn_about(result: Attribution, moved: Mapping[str, Array], baselines: Mapping[str, Array | None]) -> None:
-    """Warn where a baseline equals the input, its score is far from zero, or completeness is missed by more than 5 %.
+    """Warn where a baseline equals the input, its score is no number or far from zero, or completeness is missed by more
+    than 5 %.
 
     `moved` holds what is fed (or the internal value) for every source, `baselines` where it came from.
     """
@@ -31,6 +32,12 @@ def warn_about(result: Attribution, moved: Mapping[str, Array], baselines: Mappi
                 f"input {name!r} equals its baseline, so its attribution is exactly zero; choose another baseline for it"
             )
     if not np.isfinite(result.convergence_delta).all():
+        lost = np.isfinite(result.prediction) & ~np.isfinite(result.baseline_prediction)
+        if lost.any():
+            _warn(
+                f"the baseline's own score is not finite for {int(lost.sum())} of {lost.size} samples, so that nothing tells "
+                "whether their attributions are complete; choose another baseline= (a small number instead of zero)"
+            )
         return
     change = np.abs(result.prediction - result.baseline_prediction)
     far = np.abs(result.baseline_prediction) > _NEAR_ZERO * np.maximum(np.abs(result.prediction), 1e-12)

@@ -148,3 +148,14 @@ def test_repeated_calls_leave_memory_flat() -> None:
         explainer.attribute(x[: 2000 - 37 * (n % 10)], target=0, n_steps=15 + n % 6)
     gc.collect()
     assert used() - before < 10e6
+
+
+def test_a_baseline_without_a_score_is_told() -> None:
+    """x / |x| is 0 / 0 at zero: the attributions are numbers, and their sum has nothing to be compared with."""
+    text = "g (float[N,3] x) => (float[N,3] y) { s = Mul(x, x) t = Sqrt(s) y = Div(x, t) }"
+    explainer = onnx_ig.Explainer(parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]>\n{text}'))
+    x = np.ones((2, 3), np.float32)
+    with pytest.warns(OnnxIgWarning, match="own score is not finite for 2 of 2 samples.*another baseline="):
+        a = explainer.attribute(x)
+    assert np.isfinite(a["x"]).all()
+    assert np.isnan(a.convergence_delta).all()

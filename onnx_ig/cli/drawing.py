@@ -48,16 +48,20 @@ class Drawing:
     def plan(
         self, result: Attribution, rows: Sequence[Row], reading: Reading, metadata: Metadata, stem: str, many: bool
     ) -> list[Planned]:
-        """Which pictures belong to these rows. `many`: the call is about several samples, which the names then tell."""
+        """Which pictures belong to these rows. `many`: the call is about several samples, which the names then tell.
+
+        A photograph's own name takes the place of `stem`.
+        """
         inputs = self._inputs(result, reading, metadata)
         planned = []
         for row in rows:
+            own = Path(row.source).stem if row.source and not reading.texts else stem
             for name in inputs:
                 marks = [str(row.position)] if many else []
                 marks += [str(row.place)] if len({r.place for r in rows}) > 1 else []
                 marks += [_plain(name)] if name is not None and len(inputs) > 1 else []
                 texts = name is not None and _is_text(name, result, reading)
-                planned.append(Planned(row, name, self._path(stem, marks, texts)))
+                planned.append(Planned(row, name, self._path(own, marks, texts)))
         return planned
 
     def draw(self, planned: Sequence[Planned], result: Attribution, reading: Reading, metadata: Metadata) -> None:

@@ -342,7 +342,7 @@ def test_pictures_that_nobody_asked_for_are_few(folder: Path, run: Run, monkeypa
     pictures(folder, 40)
     seen = drawn(monkeypatch)
     done = run("attribute", "m.onnx", "photos", "--n-steps", "4", "--json")
-    assert list(seen) == [f"000_{i}_attribution.png" for i in range(8)]
+    assert list(seen) == [f"{i:03}_{i}_attribution.png" for i in range(8)]
     assert done.stderr.count("pictures of the first 8 samples only") == 1
     assert [len(row["picture"]) for row in parsed(done)["results"]] == [1] * 8 + [0] * 32
 

@@ -35,7 +35,10 @@ def load(
     Runtime, OptionError for a provider that is not available.
     """
     if not isinstance(path, bytes | str | os.PathLike):
-        raise ModelError(f"a rewritten model is a path or the bytes of its file, not {type(path).__name__}")
+        remedy = (
+            "; give its SerializeToString(), or write it with save_as=" if hasattr(path, "SerializeToString") else ""
+        )
+        raise ModelError(f"a rewritten model is a path or the bytes of its file, not {type(path).__name__}{remedy}")
     if not isinstance(path, bytes) and not os.path.isfile(path):
         what = "is a folder; give the .onnx file in it" if os.path.isdir(path) else "is no file"
         raise ModelError(f"{os.fspath(path)!r} {what}")

@@ -257,3 +257,19 @@ def test_saved_file_runs_in_the_runtime_alone(tmp_path: Path) -> None:
 def test_wrong_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         onnx_ig.rewrite(network(), **options)
+
+
+def test_what_rewrite_returns_is_loaded_as_bytes() -> None:
+    with pytest.raises(onnx_ig.ModelError, match=r"not ModelProto; give its SerializeToString\(\), or write it"):
+        onnx_ig.runtime.load(onnx_ig.rewrite(network(), n_steps=2))
+
+
+def test_without_a_batch_what_is_fed_is_one_sample_and_the_result_says_so() -> None:
+    tied = parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 20]> g (float[N,3] x) => (float[N,3] y) '
+        "{ d, s, z = DynamicQuantizeLinear(x) h = DequantizeLinear(d, s, z) y = Tanh(h) }"
+    )
+    result = onnx_ig.runtime.load(onnx_ig.rewrite(tied, n_steps=2).SerializeToString()).run(X)
+    assert result.prediction.shape == (1,)
+    (note,) = result.notes
+    assert note.startswith("the feeds are one sample, one step a run: DynamicQuantizeLinear")

@@ -34,10 +34,8 @@ def load(
     Raises ModelError where there is no such file or it has no `onnx_ig.manifest`, MissingDependencyError without ONNX
     Runtime, OptionError for a provider that is not available.
     """
+    remedy = "; give its SerializeToString(), or write it with save_as=" if hasattr(path, "SerializeToString") else ""
     if not isinstance(path, bytes | str | os.PathLike):
-        remedy = (
-            "; give its SerializeToString(), or write it with save_as=" if hasattr(path, "SerializeToString") else ""
-        )
         raise ModelError(f"a rewritten model is a path or the bytes of its file, not {type(path).__name__}{remedy}")
     if not isinstance(path, bytes) and not os.path.isfile(path):
         what = "is a folder; give the .onnx file in it" if os.path.isdir(path) else "is no file"

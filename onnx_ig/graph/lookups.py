@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_ig.graph.emit import is_float
 
-__all__ = ["STORED", "classes", "lookups", "numbers", "straight"]
+__all__ = ["ROLE", "STORED", "classes", "lookups", "numbers", "straight"]
 
 _SHAPED = frozenset({"Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Expand", "Cast"})
 _TO_TABLE: dict[str, tuple[int, ...]] = {
@@ -17,6 +17,9 @@ _TO_TABLE: dict[str, tuple[int, ...]] = {
 }  # fmt: skip
 """Operands through which ids reach their table: reshaped, or brought into its range (TensorFlow and JAX let negative ids
 count from the end). Comparisons are not among them: positions counted from a padding mask are no tokens."""
+
+ROLE = "onnx_ig.role"
+"""Key in the `meta` of rows of a table: what the ids that select them say, where that is not which token it is."""
 
 STORED = frozenset(
     {

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_ig.errors import OptionError
 from onnx_ig.graph.emit import is_float
-from onnx_ig.graph.lookups import classes, lookups, numbers, straight
+from onnx_ig.graph.lookups import ROLE, classes, lookups, numbers, straight
 
 __all__ = [
     "Source",
@@ -155,7 +155,11 @@ def _classify(value: ir.Value) -> Source:
             return Source(name, "held", reason=f"it is the sequence length of {node.op_type} {node.name!r}")
     if _HELD_NAMES.search(name):
         return Source(name, "held", reason="its name says mask, length, position, segment or state")
-    return start_of(value)
+    source = start_of(value)
+    roles = {v.meta.get(ROLE) for v in source.values}
+    if source.kind == "tokens" and None not in roles:
+        return Source(name, "held", reason=f"it gives {' and '.join(sorted(map(str, roles)))}")
+    return source
 
 
 def start_of(value: ir.Value) -> Source:

@@ -57,3 +57,18 @@ def test_numbers_that_index_nothing_are_held() -> None:
     found = sources("{ y0 = Cast <to = 1> (ids)  axis = Constant <value_ints = [2]> () one = Unsqueeze (y0, axis)  "
                     "four = Constant <value_ints = [1, 1, 4]> ()  y = Tile (one, four) }")["ids"]  # fmt: skip
     assert found.kind == "held"
+
+
+def test_positions_and_segments_of_fused_nodes_are_held_whatever_their_names() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 20, "com.microsoft" : 1]>
+        g (int64[N,T] a, int64[N,T] b, int64[N,T] c, float[N,2,T,4] x, int64[N,T] d) => (float[N,T,4] y, float[N,2,T,4] z)
+        <float[4] one = {1,1,1,1}, float[4] none = {0,0,0,0}>
+        { y, i = com.microsoft.EmbedLayerNormalization (a, b, table, places, kinds, one, none, , c)
+          z = com.microsoft.RotaryEmbedding (x, d, turns, turns) }"""
+    model = onnx.parser.parse_model(text)
+    for name, shape in {"table": (20, 4), "places": (12, 4), "kinds": (2, 4), "turns": (12, 2)}.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(shape, np.float32), name))
+    found = {s.name: (s.kind, s.reason) for s in classify(prepare(load(model), GRADIENT.knows).graph)}
+    assert found["a"][0] == "tokens"
+    assert found["b"] == ("held", "it gives segments")
+    assert found["c"] == found["d"] == ("held", "it gives positions")

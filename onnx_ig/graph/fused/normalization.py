@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_ig.graph.fused.table import Fused, fused
+from onnx_ig.graph.lookups import ROLE
 
 _EPSILON = 1e-12
 """Default of ONNX Runtime's operators; that of the standard's LayerNormalization is 1e-5."""
@@ -115,9 +116,13 @@ def embed_layer_normalization(f: Fused) -> None:
     if places is None:
         length = f.op.Squeeze(f.op.Shape(ids, start=1, end=2), [0])
         places = f.op.Range(0, length, 1)
-    total = f.op.Add(f.op.Gather(word, ids), f.op.Gather(position, places))
+    at = f.op.Gather(position, places)
+    at.meta[ROLE] = "positions"
+    total = f.op.Add(f.op.Gather(word, ids), at)
     if segment is not None and segments is not None:
-        total = f.op.Add(total, f.op.Gather(segment, segments))
+        part = f.op.Gather(segment, segments)
+        part.meta[ROLE] = "segments"
+        total = f.op.Add(total, part)
     y = f.op.LayerNormalization(total, f.need(5), f.operand(6), axis=-1, epsilon=float(f.attr("epsilon", _EPSILON)))
     f.replace(y, words(f, ids, f.operand(7)) if f.used(1) else None, total)
 

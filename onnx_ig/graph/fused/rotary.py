@@ -6,13 +6,16 @@ import onnx_ir as ir
 
 from onnx_ig.graph.fused.attention import heads, merged
 from onnx_ig.graph.fused.table import Fused, Unexpanded, fused
+from onnx_ig.graph.lookups import ROLE
 
 __all__ = ["rotated", "rows_at"]
 
 
 def rows_at(f: Fused, cache: ir.Value, positions: ir.Value) -> ir.Value:
     """Rows of a cache [M, R/2] at positions [B, S] (or [1, S]), for all heads: [B, 1, S, R/2]."""
-    return f.op.Unsqueeze(f.op.Gather(cache, positions), [1])
+    rows = f.op.Gather(cache, positions)
+    rows.meta[ROLE] = "positions"
+    return f.op.Unsqueeze(rows, [1])
 
 
 def rotated(f: Fused, x: ir.Value, cos: ir.Value, sin: ir.Value, partial: bool, interleaved: bool) -> ir.Value:

@@ -80,22 +80,21 @@ def by_dataflow(
             rows = _fixed_rows(graph, axes)
             reason = f"the model's batch is fixed at {rows}" if rows else ""
             return Batching(axes, values, "rows" if rows else "free", rows, reason)
-    fixed = _fixed_batch(graph, wanted, output)
-    if not given and fixed is not None:
+    fixed, why_not = (None, "") if given else _fixed_batch(graph, wanted, output)
+    if fixed is not None:
         return fixed
+    why_not = why_not or plan.reason
     if not given and plan.addressed(output):
         reason = f"{plan.why_not(output)}, so they are parts of one sample"
         return Batching(dict.fromkeys(names), mode="single", reason=reason)
     axes = _candidates(graph.inputs, given or {})
     axis = _leading(graph, output)
     if axis is None or all(a is None for a in axes.values()):
-        return Batching(dict.fromkeys(names), mode="single", reason=plan.reason or "the model has no batch axis")
+        return Batching(dict.fromkeys(names), mode="single", reason=why_not or "the model has no batch axis")
     values = _candidates([*graph.inputs, *graph.outputs], given or {})
     values |= {output: axis, **{v: axes.get(source) for v, source in wanted.items()}}
     if any(values[n] is None for n in wanted):
-        return Batching(
-            dict.fromkeys(names), mode="single", reason=plan.reason or "an attributed value has no batch axis"
-        )
+        return Batching(dict.fromkeys(names), mode="single", reason=why_not or "an attributed value has no batch axis")
     tied = _ties_rows(graph)
     return Batching(axes, values, "rows", 1, tied or plan.reason, candidate=not tied, tied=bool(tied))
 
@@ -141,26 +140,28 @@ def _fixed_rows(graph: ir.Graph, axes: Mapping[str, int | None]) -> int | None:
     return None
 
 
-def _fixed_batch(graph: ir.Graph, wanted: Mapping[str, str], output: str) -> Batching | None:
-    """Fixed leading dimensions as the batch, where dataflow proves the rows independent, or there is but one row."""
+def _fixed_batch(graph: ir.Graph, wanted: Mapping[str, str], output: str) -> tuple[Batching | None, str]:
+    """Fixed leading dimensions as the batch, where dataflow proves the rows independent, or there is but one row; else
+    why not."""
     inputs = {v.name or "": v for v in graph.inputs}
     if any(not isinstance(_first(inputs.get(s)), int) for s in wanted.values()):
-        return None
+        return None, ""
     counts = {_first(inputs[s]) for s in wanted.values()}
     if len(counts) != 1:
-        return None
+        return None, ""
     rows = int(counts.pop())  # type: ignore[arg-type]
     given = {name: _axis_of_length(v, rows) for name, v in inputs.items()}
     plan = batch_axes(graph, given)
     reason = f"the model's batch is fixed at {rows}"
     values = {n: plan.axis(n) for n in (*wanted, output, *(v.name or "" for v in graph.outputs))}
     if plan.batchable and all(values[n] is not None for n in (*wanted, output)):
-        return Batching({n: plan.axis(n) for n in inputs}, values, "rows", rows, reason)
+        return Batching({n: plan.axis(n) for n in inputs}, values, "rows", rows, reason), ""
+    reason += f", and {plan.reason}" if plan.reason else ""
     computed = {v.name: v for v in (*graph.inputs, *graph.outputs, *(v for n in graph for v in n.outputs))}
     values = {n: _axis_of_length(computed[n], 1) for n in values}
     if rows != 1 or any(values[n] is None for n in (*wanted, output)):
-        return None
-    return Batching(given, values, "rows", 1, reason)
+        return None, reason
+    return Batching(given, values, "rows", 1, reason), ""
 
 
 def _first(value: ir.Value | None) -> int | ir.SymbolicDim | None:

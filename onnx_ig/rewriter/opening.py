@@ -94,5 +94,7 @@ def served_batching(
         bad += [f"the output {v.name!r}" for v in subject.graph.outputs if batching.axis(v.name or "") != 0]
         if bad:
             reason = f"{bad[0]} does not lead with the batch"
-            return own if fixed else (own[0], Batching(dict.fromkeys(batching.axes), mode="single", reason=reason))
+            if fixed:
+                return own[0], replace(own[1], reason=f"{own[1].reason}, and {reason}")
+            return own[0], Batching(dict.fromkeys(batching.axes), mode="single", reason=reason)
     return subject, batching

@@ -97,7 +97,7 @@ def rewrite(
         UnsupportedOperatorError: nodes on the path have no derivative; all are listed.
         NoGradientPathError: every path runs through zero derivatives.
     Source of integrated gradients: Sundararajan, Taly, Yan, Axiomatic Attribution for Deep Networks, ICML 2017, section 3.
-    Warns OnnxIgWarning where an output is left out.
+    Warns OnnxIgWarning where an output is left out, and where batchable=True cannot be kept to.
     """
     chosen = method_named(method)
     if chosen.path not in _PATHS or chosen.curves:
@@ -116,6 +116,8 @@ def rewrite(
     subject = subject_of(model, inputs, output, rule_set_named(chosen.rules, quantized), quantized)
     warn_of(subject.graph.meta.get(NOTES, ()))
     subject, batching = served_batching(subject, batch_axes, batchable)
+    if batchable and batching.mode != "free":
+        warn_of([f"batchable=True: the model keeps its own shapes all the same: {batching.reason}"])
     served = _Served(subject, chosen, batching, runtime)
     result = served.build(n_steps, quadrature, loop, steps_per_iteration, target, baselines)
     return deliver(result, save_as)

@@ -11,7 +11,12 @@ import onnx_ig
 from tests.fixed_batches import MODELS, model_of, rows_for
 from tests.sessions import single_threaded
 
-pytestmark = pytest.mark.filterwarnings("ignore:the baseline's own score")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the baseline's own score"),
+    pytest.mark.filterwarnings(
+        "ignore:attributions of .* are all zero"
+    ),  # a constant of the model is the largest entry
+]
 
 
 @pytest.mark.parametrize("rows", [1, 2])
@@ -49,7 +54,8 @@ def test_a_served_model_of_it_takes_its_own_shape_unless_told(name: str) -> None
 def test_a_fixed_batch_that_does_not_lead_everywhere_keeps_its_shapes() -> None:
     text = "g (float[2,3] x) => (float[2,3] y, float[3,2] z) { y = Tanh(x) z = Transpose(y) }"
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]>\n{text}')
-    served = onnx_ig.rewrite(model, output="y", n_steps=4, batchable=True)
+    with pytest.warns(onnx_ig.OnnxIgWarning, match="fixed at 2, and the output 'z' does not lead"):
+        served = onnx_ig.rewrite(model, output="y", n_steps=4, batchable=True)
     assert [d.dim_value for d in served.graph.input[0].type.tensor_type.shape.dim] == [2, 3]
 
 
@@ -90,3 +96,11 @@ def test_rows_that_the_probe_finds_tied_are_run_as_the_file_has_them(monkeypatch
 
 def test_inspect_says_how_a_fixed_batch_is_taken() -> None:
     assert "fixed at 2; taken as one of any size" in onnx_ig.inspect(model_of("initial states of zeros", 2)).batch
+
+
+def test_a_fixed_batch_that_cannot_be_opened_says_which_node_ties_its_rows() -> None:
+    text = "g (float[2,3] x) => (float[2,3] y) { [the_node] s = Softmax<axis = 0>(x) y = Tanh(s) }"
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]>\n{text}')
+    with pytest.warns(onnx_ig.OnnxIgWarning, match="fixed at 2, and Softmax \\(node 'the_node'\\)"):
+        onnx_ig.rewrite(model, n_steps=4, batchable=True)
+    assert "Softmax (node 'the_node')" in onnx_ig.inspect(model).batch

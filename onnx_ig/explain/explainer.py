@@ -12,7 +12,7 @@ from onnx_ig.arrays import as_array
 from onnx_ig.errors import FeedError, OptionError, RunError
 from onnx_ig.explain.baselines import baseline_arrays, held_masks, path_arrays, reference_arrays
 from onnx_ig.explain.calibration import calibrate
-from onnx_ig.explain.findings import warn_about, warn_unmet
+from onnx_ig.explain.findings import warn_about, warn_unmet, warn_zeros
 from onnx_ig.explain.models import Models
 from onnx_ig.explain.probe import Shapes, probe, shapes_of_rows
 from onnx_ig.explain.refine import CAP, LEAST, Goal
@@ -206,6 +206,7 @@ class Explainer:
         self._models.report_non_finite(result, batching, job)
         if len(job.starts) == 1 and self.method.complete:
             warn_about(result, moved, job.starts[0])
+        warn_zeros(result, moved, job.starts, self.method.complete)
         return result
 
     def calibrate(

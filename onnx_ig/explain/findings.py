@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from onnx_ig.explain.stalls import REASON
 from onnx_ig.runtime.result import Attribution
 from onnx_ig.runtime.session import Array
 
-__all__ = ["warn_about", "warn_unmet"]
+__all__ = ["warn_about", "warn_unmet", "warn_zeros"]
 
 _NEAR_ZERO = 0.25
 _RELATIVE_DELTA = 0.05
@@ -58,6 +58,39 @@ def warn_about(result: Attribution, moved: Mapping[str, Array], baselines: Mappi
             f"attributions of {int(missed.sum())} of {missed.size} samples miss F(x) - F(baseline) by more than "
             f"{_RELATIVE_DELTA:.0%} (worst {worst:.0%}); use {steps}"
         )
+
+
+def warn_zeros(
+    result: Attribution, moved: Mapping[str, Array], starts: Sequence[Mapping[str, Array | None]], complete: bool
+) -> None:
+    """Warn where all that is attributed to a sample is zero though it is not at its baseline: its score does not change.
+
+    `starts` holds what `baselines` is in `warn_about`, for every reference.
+    """
+    count = len(result.prediction)
+    none, away = np.ones(count, bool), np.zeros(count, bool)
+    for name, array in result.attributions.items():
+        none &= ~_rows(array, result.axes.get(name), count).any(axis=1)
+        fed = _rows(moved[name], result.axes.get(name), count)
+        for start in (s.get(name) for s in starts):
+            there = 0 if start is None else _rows(start, result.axes.get(name), count)
+            away |= (fed != there).any(axis=1) if fed.dtype.kind == "f" or start is not None else True
+    none &= away
+    if complete:
+        none &= (result.prediction == result.baseline_prediction).reshape(count, -1).all(axis=1)
+    if none.any():
+        where = "between baseline and input" if complete else "at the input"
+        _warn(
+            f"attributions of {int(none.sum())} of {count} samples are all zero: their score does not change {where}, as "
+            "where it is saturated or does not depend on what is attributed. Explain the value before the saturation with "
+            "output= (scores before Softmax or Sigmoid), or choose another target= or baseline="
+        )
+
+
+def _rows(array: Array, axis: int | None, count: int) -> Array:
+    """What belongs to each sample, [N, all of it]; one row stands for all."""
+    rows = array[None] if axis is None else np.moveaxis(array, axis, 0)
+    return np.broadcast_to(rows.reshape(len(rows), -1), (count, rows[0].size))
 
 
 def warn_unmet(result: Attribution, unmet: Array, stalled: Array, cap: int, why: str | None) -> None:

@@ -159,3 +159,14 @@ def test_a_baseline_without_a_score_is_told() -> None:
         a = explainer.attribute(x)
     assert np.isfinite(a["x"]).all()
     assert np.isnan(a.convergence_delta).all()
+
+
+@pytest.mark.parametrize("method", ["integrated_gradients", "gradient", "gradient_x_input"])
+def test_zeros_of_a_saturated_output_come_with_their_reason(method: str) -> None:
+    """A sample at its baseline and one whose score moves are no reason to warn; one whose score stays as it is is."""
+    saturated = model("y = Relu(x)", features=1)
+    with pytest.warns(OnnxIgWarning, match=r"attributions of 1 of 2 samples are all zero.*output="):
+        result = attribute(saturated, [[-3.0], [0.5]], method)
+    assert result["x"][0] == 0
+    at_baseline = attribute(model("y = Identity(x)", features=1), [[0.0], [1.0]], method)
+    np.testing.assert_array_equal(at_baseline["x"] != 0, [[method == "gradient"], [True]])

@@ -221,14 +221,20 @@ def _paragraph(row: Row, result: Attribution, reading: Reading, alone: bool) -> 
     return lines
 
 
+_LARGE = 10.0
+"""Per cent from which on an estimated error comes with its remedy."""
+
+
 def _estimate(row: Row, result: Attribution) -> str:
-    """The estimated error as a share of the norm of the attributions."""
+    """The estimated error as a share of the norm of the attributions, and how to lower a large one."""
     if row.error_estimate is None or not np.isfinite(row.error_estimate):
         return ""
     squares = 0.0
     for name, array in result.items():
         one = row_of(result, name, array, row.sample, row.place if result.prediction.ndim == 2 else None)
         squares += float((np.asarray(one, np.float64) ** 2).sum())
-    return (
-        f", estimated error {100 * row.error_estimate / np.sqrt(squares):.2g} % of the attributions" if squares else ""
-    )
+    if not squares:
+        return ""
+    share = 100 * row.error_estimate / np.sqrt(squares)
+    remedy = " (--tolerance 0.01 goes on until it is small)" if share > _LARGE and result.tolerance is None else ""
+    return f", estimated error {share:.2g} % of the attributions{remedy}"

@@ -81,6 +81,17 @@ class Attribution:
     tolerance: float | None = None
     samples: Array | None = None
 
+    def __repr__(self) -> str:
+        """Shapes and numbers at a glance; the arrays are asked for by name."""
+        shapes = ", ".join(f"{name!r}: {list(array.shape)}" for name, array in self.attributions.items())
+        steps = "" if self.n_steps is None else f", n_steps={self.n_steps}"
+        with np.errstate(all="ignore"):
+            delta = float(np.abs(self.convergence_delta).max(initial=0.0))
+        return (
+            f"Attribution({{{shapes}}}, method={self.method!r}, output={self.output!r}{steps}, "
+            f"largest |convergence_delta|={delta:.3g})"
+        )
+
     def __getitem__(self, name: str) -> Array:
         if not isinstance(name, str) or name not in self.attributions:
             raise OptionError(

@@ -27,6 +27,7 @@ from onnx_ig.rewriter.opening import opened
 from onnx_ig.rewriter.subject import subject_of
 from onnx_ig.rules import rule_set_named
 from onnx_ig.runtime.feeds import check_feeds, check_ids, samples_in
+from onnx_ig.runtime.joining import as_long
 from onnx_ig.runtime.result import Attribution
 from onnx_ig.runtime.session import Array, Providers
 from onnx_ig.runtime.sizing import Split, split_of
@@ -286,7 +287,7 @@ class Explainer:
         return Attribution(
             attributions={k: joined([a.attributions[k] for a in answers], axes[k]) for k in first.attributions},
             full={k: joined([a.full[k] for a in answers], axes[k]) for k in first.full},
-            curves={k: joined(_as_long([a.curves[k] for a in answers])) for k in first.curves},
+            curves={k: joined(as_long([a.curves[k] for a in answers])) for k in first.curves},
             prediction=joined([a.prediction for a in answers]),
             baseline_prediction=joined([a.baseline_prediction for a in answers]),
             convergence_delta=joined([a.delta for a in answers]),
@@ -298,16 +299,6 @@ class Explainer:
             labels=self.subject.metadata.labels, notes=(*notes, *self.subject.notes),
             axes=axes,
         )  # fmt: skip
-
-
-def _as_long(curves: list[Array]) -> list[Array]:
-    """Curves of several targets with as many steps as the longest; NaN where there are none."""
-    most = max(c.shape[1] for c in curves)
-    short = [(0, 0)] * (curves[0].ndim - 2)
-    return [
-        c if c.shape[1] == most else np.pad(c, [(0, 0), (0, most - c.shape[1]), *short], constant_values=np.nan)
-        for c in curves
-    ]
 
 
 def _first_axis(axes: Mapping[str, int | None]) -> int:

@@ -79,11 +79,11 @@ def warn_zeros(
     if complete:
         none &= (result.prediction == result.baseline_prediction).reshape(count, -1).all(axis=1)
     if none.any():
-        where = "between baseline and input" if complete else "at the input"
+        where, other = ("between baseline and input", " or baseline=") if complete else ("at the input", "")
         _warn(
             f"attributions of {int(none.sum())} of {count} samples are all zero: their score does not change {where}, as "
             "where it is saturated or does not depend on what is attributed. Explain the value before the saturation with "
-            "output= (scores before Softmax or Sigmoid), or choose another target= or baseline="
+            f"output= (scores before Softmax or Sigmoid), or choose another target={other}"
         )
 
 

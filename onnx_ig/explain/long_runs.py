@@ -16,7 +16,6 @@ import numpy as np
 from onnx_ig.errors import FeedError, ModelError, OnnxIgError, OptionError, RunError
 from onnx_ig.runtime.joining import join_saved
 from onnx_ig.runtime.result import Attribution, load_result
-from onnx_ig.runtime.session import Array
 from onnx_ig.runtime.writing import whole_file
 
 __all__ = ["Block", "Kept", "blocks", "rows_apart"]
@@ -25,8 +24,6 @@ _FIRST = 1
 _MOST = 1024
 _SECONDS = 10.0
 """A block grows until it takes so long: that much is lost at most."""
-
-Feeds = dict[str, Array]
 
 
 @dataclass

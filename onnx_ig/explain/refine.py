@@ -21,7 +21,7 @@ from onnx_ig.runtime.steps import StepRunner
 if TYPE_CHECKING:
     from onnx_ig.explain.run import Job
 
-__all__ = ["AGREE", "CAP", "LEAST", "RANGE", "ROUNDING", "Goal", "refine"]
+__all__ = ["AGREE", "CAP", "LEAST", "RANGE", "ROUNDING", "Goal", "Refinement"]
 
 CAP = 1000
 """Most gradients of a sample where n_steps does not say."""
@@ -129,25 +129,13 @@ class _Layout:
         return float(np.sqrt(squares))
 
 
-def refine(
-    steps: StepRunner,
-    look: Look,
-    plan: StepPlan,
-    sources: Sequence[Source],
-    feeds: Mapping[str, Array],
-    job: Job,
-    ends: tuple[Array, Array],
-    goal: Goal,
-) -> Integral:
-    """Integrate each sample until the sum is within the tolerance of the change of its score and two rules agree.
+class Refinement:
+    """Integrates each sample until the sum is within the tolerance of the change of its score and two rules agree.
 
     `ends`: scores at the start and the end of the path, [N]. Samples are worked on together, as many as memory allows,
-    and leave when they are done. Raises RunError.
+    and leave when they are done.
     """
-    return _Refinement(steps, look, plan, sources, feeds, job, ends, goal).run()
 
-
-class _Refinement:
     def __init__(
         self,
         steps: StepRunner,
@@ -173,6 +161,7 @@ class _Refinement:
         """That values of unfinished samples may take; one sample more may take as much again."""
 
     def run(self) -> Integral:
+        """Raises RunError."""
         active: list[_Sample] = []
         entered = 0
         while entered < self.job.n or active:

@@ -13,7 +13,7 @@ from onnx_ig.errors import OnnxIgWarning
 from onnx_ig.explain.integral import MARGIN, fixed_steps, norms
 from onnx_ig.explain.looking import ForwardLook, Look
 from onnx_ig.explain.models import Models
-from onnx_ig.explain.refine import Goal, refine
+from onnx_ig.explain.refine import Goal, Refinement
 from onnx_ig.graph.sources import Source
 from onnx_ig.rewriter.batching import Batching
 from onnx_ig.runtime.session import Array
@@ -119,9 +119,9 @@ def attribute_target(models: Models, batching: Batching, job: Job, target: Targe
                 if all(s.kind == "float" for s in models.subject.moved)
                 else models.probe(replace(plan, gradients=False))
             )
-            found = refine(
+            found = Refinement(
                 models.steps(plan), look, plan, models.subject.moved, feeds, job, (score, prediction), job.goal
-            )  # fmt: skip
+            ).run()  # fmt: skip
             curves = found.given if len(job.starts) == 1 else {}
         _add(totals, found.totals)
         gradients += found.gradients

@@ -16,7 +16,7 @@ from onnx_ig.errors import ModelError
 from onnx_ig.runtime.session import Array
 from onnx_ig.runtime.writing import whole_file
 
-__all__ = ["join_saved"]
+__all__ = ["as_long", "join_saved"]
 
 _SUMS = ("gradients", "forwards")
 
@@ -75,7 +75,8 @@ def _write(archive: zipfile.ZipFile, name: str, files: Sequence[Any], axis: int 
     if axis is None:
         _put(archive, name, [lambda: files[0][name]])
     elif axis or name.startswith("curves/"):
-        whole = np.concatenate(_as_long([f[name] for f in files], name), axis=axis)
+        arrays = [f[name] for f in files]
+        whole = np.concatenate(as_long(arrays) if name.startswith("curves/") else arrays, axis=axis)
         _put(archive, name, [lambda: whole])
     else:
         _put(archive, name, [partial(_member, f, name) for f in files])
@@ -96,9 +97,12 @@ def _put(archive: zipfile.ZipFile, name: str, parts: Sequence[Callable[[], Array
             member.write(np.ascontiguousarray(part()).tobytes())
 
 
-def _as_long(curves: list[Array], name: str) -> list[Array]:
-    """Curves with as many steps as the longest, NaN behind their own."""
-    if not name.startswith("curves/") or name.startswith("curves/gradients"):
-        return curves
+def as_long(curves: Sequence[Array]) -> list[Array]:
+    """Curves [..., m] with as many steps as the longest, NaN behind their own; those of one length as they are."""
     most = max(c.shape[-1] for c in curves)
-    return [np.pad(c, [*[(0, 0)] * (c.ndim - 1), (0, most - c.shape[-1])], constant_values=np.nan) for c in curves]
+    return [
+        c
+        if c.shape[-1] == most
+        else np.pad(c, [*[(0, 0)] * (c.ndim - 1), (0, most - c.shape[-1])], constant_values=np.nan)
+        for c in curves
+    ]
